@@ -137,10 +137,10 @@ def add_capacity(
         number = np.full(placing.num_nodes, -1, dtype=np.int64)
         number[bound] = np.arange(len(bound))
         node, column, value, constant = placing.sums(usage[:, r])
-        kept = (number[node] >= 0) & (value != 0.0)
+        in_row = (number[node] >= 0) & (value != 0.0)
         model.add_rows(
             name, (lower[:, r] - constant)[bound], (upper[:, r] - constant)[bound],
-            number[node[kept]], column[kept], value[kept], num_rows=len(bound),
+            number[node[in_row]], column[in_row], value[in_row], num_rows=len(bound),
             of={"node": bound, "resource": r},
         )  # fmt: skip
 
@@ -170,8 +170,8 @@ def add_load_distance(
     ):  # fmt: skip
         number = np.full(len(room), -1, dtype=np.int64)
         number[nodes] = every = np.arange(len(nodes))
-        kept = number[node] >= 0
-        terms: list[Any] = [(number[node[kept]], column[kept], value[kept]), (every, d, sign)]
+        in_row = number[node] >= 0
+        terms: list[Any] = [(number[node[in_row]], column[in_row], value[in_row]), (every, d, sign)]
         if len(columns) > 1:
             terms.append((every, columns[1 if sign < 0 else 2], -sign))
         if mean is not None:
@@ -237,13 +237,13 @@ def add_budgets(
     Written as Σ mc_k·x_ik over all that migrates, or as the paper does, `by_staying`.
     """
     pays = rules.pays(placing.task, placing.node)
-    kept = np.flatnonzero(~pays if by_staying else pays)
+    counted = np.flatnonzero(~pays if by_staying else pays)
     sign = -1.0 if by_staying else 1.0
-    task = placing.task[kept]
+    task = placing.task[counted]
     for budget in budgets:
         most = most_of(budget) - (float(budget.weight.sum()) if by_staying else 0.0)
         values = sign * budget.weight[task]
-        model.add_rows(budget.name, -np.inf, most, 0, placing.column[kept], values, num_rows=1)
+        model.add_rows(budget.name, -np.inf, most, 0, placing.column[counted], values, num_rows=1)
 
 
 def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
@@ -251,10 +251,10 @@ def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
 
     `used`: (N,) column of y of each node; -1 for nodes that are in use anyway.
     """
-    held = np.flatnonzero(used[placing.node] >= 0)
-    node = placing.node[held]
-    of = {"task": placing.task[held], "node": node}
-    add_at_most(model, "in_use", placing.column[held], used[node], of)
+    limited = np.flatnonzero(used[placing.node] >= 0)
+    node = placing.node[limited]
+    of = {"task": placing.task[limited], "node": node}
+    add_at_most(model, "in_use", placing.column[limited], used[node], of)
 
 
 def add_at_most(model: LinearModel, name: str, low: Any, high: Any, of: Mapping[str, Any]) -> None:
@@ -350,9 +350,9 @@ def add_staying(
         return {"node": at} if slots is None else {"node": slots[at, 0], "slot": slots[at, 1]}
 
     where_of, home = placing.where, placing.home
-    known: dict[bytes, int] = {}
-    of_block = [known.setdefault(block.targets.tobytes(), len(known)) for block in local]
-    receivers = np.zeros((len(known), len(home)), dtype=np.bool_)
+    number_of: dict[bytes, int] = {}
+    of_block = [number_of.setdefault(block.targets.tobytes(), len(number_of)) for block in local]
+    receivers = np.zeros((len(number_of), len(home)), dtype=np.bool_)
     for g, block in zip(of_block, local, strict=True):
         receivers[g, block.targets] = True
     at_home = np.zeros((len(home), placing.num_nodes), dtype=np.bool_)
@@ -365,7 +365,7 @@ def add_staying(
     near = model.add_variables(
         f"has_receiver{end}", len(group), upper=1.0, integer=whole, of=of_groups
     ).indices
-    of_near = np.full((len(known), may.shape[1]), -1, dtype=np.int64)
+    of_near = np.full((len(number_of), may.shape[1]), -1, dtype=np.int64)
     of_near[group, at] = np.arange(len(group))
     # of which block, sender and node each column is
     senders = [(g, i, block.rate) for g, block in zip(of_block, local, strict=True)
@@ -479,10 +479,10 @@ def add_stars(
     keys, row = np.unique(np.concatenate([u * n + at, v * n + at]), return_inverse=True)
     t, node = keys // n, keys % n
     full = np.isfinite(room[node]) & (load[t] + np.bincount(row, value, len(keys)) > room[node])
-    number, kept = np.cumsum(full) - 1, full[row]
+    number, in_row = np.cumsum(full) - 1, full[row]
     t, node = t[full], node[full]
     if len(t):
-        beside = number[row[kept]], np.concatenate([z, z])[kept], value[kept]
+        beside = number[row[in_row]], np.concatenate([z, z])[in_row], value[in_row]
         itself = np.arange(len(t)), column[t, node], load[t] - room[node]
         of = {"task": t, "node": node, "resource": r}
         model.add_sum("star", -np.inf, 0.0, len(t), beside, itself, of=of)
@@ -514,13 +514,13 @@ class Crossings:
         self.model, self.instance, self.column = model, instance, column
         self.products, self.whole = products, whole
         self.inside: list[Inside] = []
-        self._known: dict[int, tuple[NDArray[Any], Floats]] = {}
+        self._terms_of: dict[int, tuple[NDArray[Any], Floats]] = {}
 
     def of(self, link: int) -> tuple[NDArray[Any], Floats]:
         """Return the columns of what crosses a link, and their coefficients."""
-        if link not in self._known:
-            self._known[link] = self._terms(link)
-        return self._known[link]
+        if link not in self._terms_of:
+            self._terms_of[link] = self._terms(link)
+        return self._terms_of[link]
 
     def _terms(self, i: int) -> tuple[NDArray[Any], Floats]:
         instance, links = self.instance, self.instance.links
@@ -702,15 +702,15 @@ class _ByTask:
 def _add_counts(model: LinearModel, rules: PlaceRules, where: Whereabouts, added: RuleRows) -> None:
     """Σ_n u[n] ≤ limit where u[n] ≥ x[t, n] for the tasks t of a group."""
     # of two groups u[n] ≥ u'[n] + u''[n] − 1; with a limit of 0 these are u'[n] + u''[n] ≤ 1
-    n, known = len(rules.most_in), {}
+    n, block_of = len(rules.most_in), {}
     every = np.arange(n)
     for c, count in enumerate(rules.counts):
         used = []
         for tasks in count.groups:
-            if tasks.tobytes() not in known:
-                known[tasks.tobytes()] = block = _add_used(model, where, tasks, n)
+            if tasks.tobytes() not in block_of:
+                block_of[tasks.tobytes()] = block = _add_used(model, where, tasks, n)
                 added.counted.append((tasks, block))
-            used.append(known[tasks.tobytes()].indices)
+            used.append(block_of[tasks.tobytes()].indices)
         if len(used) > 1 and count.limit <= 0:
             model.add_sum(f"count_{c}", -np.inf, 1.0, n, *((every, some, 1.0) for some in used))
             continue
@@ -732,20 +732,20 @@ def _add_used(
         f"used_by_{len(model.row_blocks)}", num_nodes, upper=1.0, integer=True,
         of={"node": np.arange(num_nodes)},
     )  # fmt: skip
-    chosen, kept = np.flatnonzero(tasks), tasks[where.task]
+    chosen, relevant = np.flatnonzero(tasks), tasks[where.task]
     number = np.full(len(tasks), -1, np.int64)
     number[chosen] = np.arange(len(chosen))
     cells = len(chosen) * num_nodes
     constant = np.zeros(cells)
     based = chosen[where.base[chosen] >= 0]
     constant[number[based] * num_nodes + where.base[based]] = 1.0
-    rows = number[where.task[kept]] * num_nodes + where.node[kept]
+    rows = number[where.task[relevant]] * num_nodes + where.node[relevant]
     some = np.unique(np.concatenate([rows, np.flatnonzero(constant)]))
     place = np.full(cells, -1, np.int64)
     place[some] = np.arange(len(some))
     model.add_sum(
         "used_if_there", -np.inf, -constant[some], len(some),
-        (place[rows], where.column[kept], where.value[kept]),
+        (place[rows], where.column[relevant], where.value[relevant]),
         (np.arange(len(some)), used.indices[some % num_nodes], -1.0),
         of={"task": chosen[some // num_nodes], "node": some % num_nodes},
     )  # fmt: skip
@@ -760,10 +760,10 @@ def _add_inflow(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> No
     based = np.flatnonzero(where.base >= 0)
     paying = based[rules.pays(based, where.base[based])]
     constant = np.bincount(where.base[paying], minlength=len(rules.most_in))
-    kept = rules.pays(where.task, where.node) & (number[where.node] >= 0)
+    in_row = rules.pays(where.task, where.node) & (number[where.node] >= 0)
     model.add_rows(
         "inflow", -np.inf, (rules.most_in - constant)[bound].astype(float),
-        number[where.node[kept]], where.column[kept], where.value[kept], num_rows=len(bound),
+        number[where.node[in_row]], where.column[in_row], where.value[in_row], num_rows=len(bound),
         of={"node": bound},
     )  # fmt: skip
 
@@ -788,13 +788,13 @@ def _add_together(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: in
     links, width = len(tasks) - 1, int(place.max()) + 1
     if links < 1:
         return
-    found, at = entries.of(tasks)
+    entry, at = entries.of(tasks)
     where, base = entries.where, entries.where.base[tasks]
-    spot, based = place[where.node[found]], np.flatnonzero(base >= 0)
+    spot, based = place[where.node[entry]], np.flatnonzero(base >= 0)
     right, terms = np.zeros((links, width)), []
     for sign, shift, inside in ((1.0, 0, at < links), (-1.0, 1, at > 0)):
         row = (at[inside] - shift) * width + spot[inside]
-        terms.append((row, where.column[found[inside]], sign * where.value[found[inside]]))
+        terms.append((row, where.column[entry[inside]], sign * where.value[entry[inside]]))
         some = based[(based >= shift) & (based < links + shift)]
         np.add.at(right, (some - shift, place[base[some]]), -sign)
     model.add_sum(

@@ -141,10 +141,10 @@ def use_of_threads(job: Job) -> tuple[Floats, Floats]:
     The thread measured alone for LSA, and for MBA the average of the task's booking: booked as if
     alone, MBA's many threads would need several times the slots it planned with.
     """
-    made = job.allocation
-    if made.name == "lsa":
-        return made.single_cpu / FULL, made.single_memory / FULL
-    return made.cpu / made.threads / FULL, made.memory / made.threads / FULL
+    allocation = job.allocation
+    if allocation.name == "lsa":
+        return allocation.single_cpu / FULL, allocation.single_memory / FULL
+    return allocation.cpu / allocation.threads / FULL, allocation.memory / allocation.threads / FULL
 
 
 def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
@@ -253,20 +253,20 @@ def _still_open(open_to, free_cpu, roomiest, threads, done, cpu, memory, toleran
 @helper
 def _slot_of(free, begin, end, needed, rule):
     """Slot of a machine with the memory, by the rule; there is one."""
-    found = -1
+    best = -1
     for s in range(begin, end):
         if free[s] < needed:
             continue
-        better = found < 0
+        better = best < 0
         if not better and rule == MOST_FREE:
-            better = free[s] > free[found]
+            better = free[s] > free[best]
         elif not better and rule == LEAST_FREE:
-            better = free[s] < free[found]
+            better = free[s] < free[best]
         if better:
-            found = s
+            best = s
         if rule == FIRST:
             break
-    return found
+    return best
 
 
 _ALLOCATIONS = {
@@ -304,10 +304,10 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
 
 
 def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:
-    made = job.allocation
-    cpu, memory = made.totals
+    allocation = job.allocation
+    cpu, memory = allocation.totals
     notes = [
-        f"{made.name} asks for {made.slots} slots: {job.num_threads:,} threads, "
+        f"{allocation.name} asks for {allocation.slots} slots: {job.num_threads:,} threads, "
         f"{cpu:,.2f} % CPU, {memory:,.2f} % memory of a slot"
     ]
     slots = sum(node.slots for node in placed.nodes)
@@ -321,12 +321,13 @@ def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:
             )
         else:
             notes.append(f"insufficient resources for {task} on {slots} slots; more slots may do")
-    elif slots > made.slots:
+    elif slots > allocation.slots:
         tries = "" if placed.tries == 1 else f", mapped in {placed.tries} tries"
-        notes.append(f"{slots - made.slots} extra slots acquired{tries}")
-    elif slots < made.slots:
+        notes.append(f"{slots - allocation.slots} extra slots acquired{tries}")
+    elif slots < allocation.slots:
         notes.append(
-            f"placed on {slots} slots as requested, though {made.name} asks for {made.slots}"
+            f"placed on {slots} slots as requested, though {allocation.name} asks for "
+            f"{allocation.slots}"
         )
     return notes
 
@@ -426,16 +427,19 @@ class Bundled:
 
 def bundles_of(job: Job) -> Bundled:
     """Return the bundles to place, as allocated or by Algorithm 6 to the letter."""
-    made = job.allocation
+    allocation = job.allocation
     if not job.options.get("literal", False):
         return Bundled(
-            made.full_bundles, made.bundle_threads, made.rest_threads, made.rest_cpu,
-            made.rest_memory,
+            allocation.full_bundles, allocation.bundle_threads, allocation.rest_threads,
+            allocation.rest_cpu, allocation.rest_memory,
         )  # fmt: skip
-    full, rest = made.threads // made.bundle_threads, made.threads % made.bundle_threads
-    cpu = np.maximum(made.cpu - FULL * full, 0.0)
-    memory = np.maximum(made.memory - FULL * full, 0.0)
-    return Bundled(full, made.bundle_threads, rest, cpu, memory)
+    full, rest = (
+        allocation.threads // allocation.bundle_threads,
+        allocation.threads % allocation.bundle_threads,
+    )
+    cpu = np.maximum(allocation.cpu - FULL * full, 0.0)
+    memory = np.maximum(allocation.memory - FULL * full, 0.0)
+    return Bundled(full, allocation.bundle_threads, rest, cpu, memory)
 
 
 class _Slots:
@@ -489,23 +493,23 @@ class _Slots:
 
 def map_slot_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
     """Place one bundle of each task a sweep, tasks in topological order."""
-    made, slots = bundles_of(job), _Slots(nodes)
+    bundles, slots = bundles_of(job), _Slots(nodes)
     node = np.full(job.num_threads, -1, dtype=np.int64)
     slot = np.full(job.num_threads, -1, dtype=np.int64)
-    left, done = made.full.copy(), job.first.copy()
-    rest = made.rest.copy()
+    left, done = bundles.full.copy(), job.first.copy()
+    rest = bundles.rest.copy()
     active, machine = job.order.tolist(), 0
     while active:
         for o in active:
             whole = bool(left[o] > 0)
-            cpu, memory = float(made.cpu[o]), float(made.memory[o])
+            cpu, memory = float(bundles.cpu[o]), float(bundles.memory[o])
             at = slots.next_empty(machine) if whole else slots.best_fit(cpu, memory, machine)
             if at < 0:
                 hopeless = not whole and max(cpu, memory) > FULL + _FITS
                 return Mapped(node, slot, o, hopeless)
             slots.take(at, cpu, memory, whole=whole)
             machine = int(slots.node[at])
-            threads = int(made.bundle[o] if whole else rest[o])
+            threads = int(bundles.bundle[o] if whole else rest[o])
             node[done[o] : done[o] + threads] = machine
             slot[done[o] : done[o] + threads] = slots.slot[at]
             done[o] += threads

@@ -70,101 +70,101 @@ class Judge:
     seconds: float  # For all answers together.
     started: float = field(default_factory=time.perf_counter)
     calls: int = 0
-    _known: dict[bytes, Answer] = field(default_factory=dict)
+    _answers: dict[bytes, Answer] = field(default_factory=dict)
     _witnesses: list[Ints] = field(default_factory=list)
 
     def left(self) -> float:
         """Seconds that are left."""
         return self.seconds - (time.perf_counter() - self.started)
 
-    def ask(self, kept: Ids) -> Answer:
+    def ask(self, subset: Ids) -> Answer:
         """Decide whether rule instances can hold together."""
-        kept = np.unique(kept)
-        key = kept.tobytes()
-        if key not in self._known:
+        subset = np.unique(subset)
+        key = subset.tobytes()
+        if key not in self._answers:
             self.calls += 1
-            answer = self._decide(kept)
+            answer = self._decide(subset)
             if answer.feasible is None:
                 return answer
-            self._known[key] = answer
-        return self._known[key]
+            self._answers[key] = answer
+        return self._answers[key]
 
-    def _decide(self, kept: Ids) -> Answer:
-        instance = self.atoms.keep(kept.tolist())
+    def _decide(self, subset: Ids) -> Answer:
+        instance = self.atoms.keep(subset.tolist())
         home = instance.tasks.node
-        known = [*self._witnesses, *([home] if instance.has_current else [])]
-        for node in known:
+        placements = [*self._witnesses, *([home] if instance.has_current else [])]
+        for node in placements:
             if not broken(Placement(instance, node)):
                 return self._take(node)
         if self.left() <= 0:
             return Answer(None)
         # the cheapest proofs first: links of pinned tasks, sets on one node, sums over groups
         normal = self.atoms.normal
-        core = forced_across(self.atoms, instance, kept)
-        core = no_place_together(self.atoms, instance, kept) if core is None else core
+        core = forced_across(self.atoms, instance, subset)
+        core = no_place_together(self.atoms, instance, subset) if core is None else core
         if core is not None:
             return Answer(False, core=core)
-        groups = aggregate(normal, kept)
+        groups = aggregate(normal, subset)
         if groups is not None:
             core, _ = relaxed(groups, self.left())
             if core is not None:
                 return Answer(False, core=core)
-        counted = np.intersect1d(kept, np.concatenate([self.atoms.of(name) for name in _COUNTED]))
-        if len(instance.sets.ids) and len(counted) < len(kept):
+        counted = np.intersect1d(subset, np.concatenate([self.atoms.of(name) for name in _COUNTED]))
+        if len(instance.sets.ids) and len(counted) < len(subset):
             groups_of_sets = aggregate(normal, counted)
             if groups_of_sets is not None and searched(groups_of_sets, _GROUP_SECONDS)[0]:
                 return Answer(False, core=counted)
         nowhere = np.full(instance.num_tasks, -1, np.int32)
-        for node in (*known[:1], nowhere):
-            found = self._mended(kept, node)
-            if found is not None:
-                return self._take(found)
+        for node in (*placements[:1], nowhere):
+            repaired = self._repaired(subset, node)
+            if repaired is not None:
+                return self._take(repaired)
         if groups is not None:
             ruled_out, point = searched(groups, min(_GROUP_SECONDS, self.left()))
             if ruled_out:
-                return Answer(False, core=kept)
-            found = None if point is None else self._mended(kept, groups.place(point))
-            if found is not None:
-                return self._take(found)
+                return Answer(False, core=subset)
+            repaired = None if point is None else self._repaired(subset, groups.place(point))
+            if repaired is not None:
+                return self._take(repaired)
         if instance.num_tasks * instance.num_nodes > _WHOLE_CELLS:
             return Answer(None)
-        return self._by_whole_model(build(normal, kept), instance, kept)
+        return self._by_whole_model(build(normal, subset), instance, subset)
 
-    def _by_whole_model(self, rule_model: RuleModel, instance: Instance, kept: Ids) -> Answer:
+    def _by_whole_model(self, rule_model: RuleModel, instance: Instance, subset: Ids) -> Answer:
         core, point = relaxed(rule_model, self.left())
         if core is not None:
             return Answer(False, core=core)
         if point is not None:
-            found = self._mended(kept, rule_model.place(point))
+            found = self._repaired(subset, rule_model.place(point))
             if found is not None:
                 return self._take(found)
         if self.left() <= 0:
             return Answer(None)
         answer = solve_small_milp(rule_model.model, time_limit=self.left())
         if answer.termination is LinearTermination.INFEASIBLE:
-            return Answer(False, core=kept)
+            return Answer(False, core=subset)
         if answer.x is not None:
             found = rule_model.place(answer.x)
             if not broken(Placement(instance, found)):
                 return self._take(found)
         return Answer(None)
 
-    def keeps(self, kept: Ids, node: Ints) -> bool:
+    def keeps(self, subset: Ids, node: Ints) -> bool:
         """Whether a placement keeps rule instances; one that does is remembered."""
-        kept = np.unique(kept)
-        if broken(Placement(self.atoms.keep(kept.tolist()), node)):
+        subset = np.unique(subset)
+        if broken(Placement(self.atoms.keep(subset.tolist()), node)):
             return False
-        self._known[kept.tobytes()] = self._take(node)
+        self._answers[subset.tobytes()] = self._take(node)
         return True
 
-    def _mended(self, kept: Ids, node: Ints) -> Ints | None:
+    def _repaired(self, subset: Ids, node: Ints) -> Ints | None:
         """Repair a placement; ``None`` where it does not keep the rule instances then."""
         from optim.kernels.repair import repair
 
-        found = repair(self.atoms.normal.keep(kept.tolist()), node).node
-        if len(found) and found.min() < 0:
+        repaired = repair(self.atoms.normal.keep(subset.tolist()), node).node
+        if len(repaired) and repaired.min() < 0:
             return None
-        return None if broken(Placement(self.atoms.keep(kept.tolist()), found)) else found
+        return None if broken(Placement(self.atoms.keep(subset.tolist()), repaired)) else repaired
 
     def _take(self, node: Ints) -> Answer:
         self._witnesses.insert(0, node)
@@ -278,21 +278,21 @@ def conflicts(judge: Judge) -> tuple[bool | None, list[Ids]]:
         time; and sets of them that cannot, no two of which share one. Each set is proved to clash,
         and of each of its members it was shown by a placement that without it the others do not.
     """
-    found: list[Ids] = []
+    cores: list[Ids] = []
     rest = np.arange(len(judge.atoms))
     verdict: bool | None = None
-    while len(found) < _MOST:
+    while len(cores) < _MOST:
         answer = judge.ask(rest)
-        if not found:
+        if not cores:
             verdict = answer.feasible
         if answer.feasible is not False or answer.core is None:
             break
         core = minimal(judge, answer.core, searched=len(answer.core) == len(rest))
         if core is None:
             break
-        found.append(core)
+        cores.append(core)
         rest = np.setdiff1d(rest, core)
-    return verdict, found
+    return verdict, cores
 
 
 def minimal(judge: Judge, core: Ids, *, searched: bool = True) -> Ids | None:
@@ -378,10 +378,10 @@ _MOST_PATTERNS = 100
 _TANGENTS = 8
 
 
-def aggregate(atoms: Atoms, kept: Ids) -> RuleModel | None:
+def aggregate(atoms: Atoms, subset: Ids) -> RuleModel | None:
     """Write rows of rule instances on groups of tasks; ``None`` where these are too many."""
-    instance = atoms.keep(kept.tolist())
-    writer = _Writer(atoms, kept, instance)
+    instance = atoms.keep(subset.tolist())
+    writer = _Writer(atoms, subset, instance)
     if writer.num_groups * instance.num_nodes * len(writer.weights) > _MOST_COLUMNS:
         return None
     writer.columns()
@@ -396,26 +396,26 @@ def aggregate(atoms: Atoms, kept: Ids) -> RuleModel | None:
 class _Writer(RowWriter):
     """Groups tasks and writes their rows."""
 
-    def __init__(self, atoms: Atoms, kept: Ids, instance: Instance) -> None:
-        super().__init__(RuleModel(instance, LinearModel("groups")), atoms, kept)
+    def __init__(self, atoms: Atoms, subset: Ids, instance: Instance) -> None:
+        super().__init__(RuleModel(instance, LinearModel("groups")), atoms, subset)
         used = [r for r in range(instance.num_resources) if self._of_resource(r)]
         self.loads = list(enumerate(used, start=1))
         columns = [np.ones(instance.num_tasks), *(instance.tasks.load[:, r] for r in used)]
-        paid = [b for b in budgets(instance) if len(self.held_budget(b))]
+        paid = [b for b in budgets(instance) if len(self.enforced_budget(b))]
         self.weights = [*columns, *(budget.weight for budget in paid)]
         self.paid = list(enumerate(paid, start=len(columns)))
         self._group()
 
     def _of_resource(self, r: int) -> bool:
         names = ("capacity", "min_load", "slot_capacity")
-        distance = r == 0 and len(self.held("max_load_distance")[0]) > 0
-        return distance or any(len(self.held(name, r)[0]) for name in names)
+        distance = r == 0 and len(self.enforced("max_load_distance")[0]) > 0
+        return distance or any(len(self.enforced(name, r)[0]) for name in names)
 
     def _group(self) -> None:
         """Number groups of tasks that masks, sets and budgets do not distinguish."""
         instance, table = self.instance, self.instance.sets
         t = instance.num_tasks
-        counted = any(len(self.held(rule.name)[0]) for rule in MOVE_RULES)
+        counted = any(len(self.enforced(rule.name)[0]) for rule in MOVE_RULES)
         home = instance.tasks.node
         free = np.isin(np.arange(t), instance.tasks.copied)
         self.stays = counted & (home >= 0) & ~free
@@ -445,23 +445,23 @@ class _Writer(RowWriter):
         instance, nodes = self.instance, self.instance.nodes
         owner = np.full((instance.num_tasks, instance.num_nodes), -1, np.int64)
         for _, r in self.loads:
-            ids, at = self.held("capacity", r)
+            ids, at = self.enforced("capacity", r)
             bound = nodes.capacity[at, r] * instance.limits.max_utilisation[r]
             room = bound + proof_slack(bound) - nodes.background[at, r]
             over = instance.tasks.load[:, r][:, None] > room[None, :]
             owner[:, at] = np.where(over, ids[None, :], owner[:, at])
         rows = np.flatnonzero((owner >= 0).any(axis=1))
         pattern = np.zeros(instance.num_tasks, np.int64)
-        known: dict[bytes, int] = {}
-        found: list[tuple[Ids, Ids]] = [(rows[:0], rows[:0])]
+        number_of: dict[bytes, int] = {}
+        patterns: list[tuple[Ids, Ids]] = [(rows[:0], rows[:0])]
         for task in rows.tolist():
             key = owner[task].tobytes()
-            if key not in known and len(found) <= _MOST_PATTERNS:
-                known[key] = len(found)
+            if key not in number_of and len(patterns) <= _MOST_PATTERNS:
+                number_of[key] = len(patterns)
                 at = np.flatnonzero(owner[task] >= 0)
-                found.append((at, owner[task, at]))
-            pattern[task] = known.get(key, 0)
-        return pattern, found
+                patterns.append((at, owner[task, at]))
+            pattern[task] = number_of.get(key, 0)
+        return pattern, patterns
 
     def columns(self) -> None:
         """What of each group comes to each node, and what stays."""
@@ -502,7 +502,7 @@ class _Writer(RowWriter):
         counts = float(not self.come[1:])
         self.rule_model.close(come[group, node], self.list_of[group], counts)
         if self.closed.any():
-            self.rule_model.close(come[self.closed], self.held("leaving")[0], counts)
+            self.rule_model.close(come[self.closed], self.enforced("leaving")[0], counts)
         self.rule_model.close(stay[away], self.list_of[self.pair_group[away]], counts)
         for g in np.flatnonzero(self.misfit).tolist():
             at, ids = self.misfits[self.misfit[g]]
@@ -572,19 +572,19 @@ class _Writer(RowWriter):
             block = self.model.add_rows(
                 budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1
             )
-            self.rule_model.own(block, self.held_budget(budget))
-        ids, at = self.held_of(Form.INFLOW)
+            self.rule_model.add_owners(block, self.enforced_budget(budget))
+        ids, at = self.enforced_of_form(Form.INFLOW)
         moving, limits = np.unique(self.pair_group), inflow_limits(self.instance)
         if len(ids) and len(moving) and limits is not None:
             most = limits[at].astype(float)
             rows = np.tile(np.arange(len(at)), len(moving))
             columns = self.come[0][np.ix_(moving, at)].ravel()
             block = self.model.add_rows("inflow", -np.inf, most, rows, columns, 1.0, len(at))
-            self.rule_model.own(block, ids)
+            self.rule_model.add_owners(block, ids)
 
     def sets(self) -> None:
         """Sets, by the shared rows; tasks that are to be together are groups of one."""
-        ids, _ = self.held("sets")
+        ids, _ = self.enforced("sets")
         if not len(ids):
             return
         table, n = self.instance.sets, self.instance.num_nodes
@@ -608,40 +608,43 @@ class _Writer(RowWriter):
         add_rule_rows(
             self.model, rules, Whereabouts(group, node, columns, np.ones(len(group)), base)
         )
-        self.own_sets(self.model.row_blocks[before:])
+        self.add_owners_of_sets(self.model.row_blocks[before:])
 
 
 # Conflicts that need no model: links that pinned tasks overload, sets that fit no node.
 
 
-def forced_across(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None:
+def forced_across(atoms: Atoms, instance: Instance, subset: Ids) -> Ids | None:
     """Find a link that pinned tasks alone overload: its rule instance and their lists."""
-    held = np.intersect1d(kept, atoms.of("links"))
-    if not len(held):
+    limited = np.intersect1d(subset, atoms.of("links"))
+    if not len(limited):
         return None
     links = instance.links
     kinds, allowed, _ = placing_masks(instance)
     source, target, rate = instance.flows.directed()
-    for atom in held.tolist():
+    for atom in limited.tolist():
         i = int(atoms.index[atom])
         inside = np.zeros(instance.num_nodes, np.bool_)
         inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
-        held_in = ~np.any(allowed & ~inside, axis=1)[kinds]
-        held_out = ~np.any(allowed & inside, axis=1)[kinds]
-        out, into = held_in[source] & held_out[target], held_out[source] & held_in[target]
+        confined_inside = ~np.any(allowed & ~inside, axis=1)[kinds]
+        confined_outside = ~np.any(allowed & inside, axis=1)[kinds]
+        out, into = (
+            confined_inside[source] & confined_outside[target],
+            confined_outside[source] & confined_inside[target],
+        )
         counts = (out & (links.direction[i] != 2)) | (into & (links.direction[i] != 1))
         bound = links.capacity[i] * instance.limits.max_link_utilisation
         most = bound + 2 * proof_slack(bound)
         if links.background[i] + rate[counts].sum() > most:
             lists = atoms.list_of[np.concatenate([source[counts], target[counts]])]
-            lists = np.intersect1d(lists, kept)
+            lists = np.intersect1d(lists, subset)
             return np.union1d(lists, [atom])
     return None
 
 
-def no_place_together(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None:
+def no_place_together(atoms: Atoms, instance: Instance, subset: Ids) -> Ids | None:
     """Find a set that no node may have, or holds, together: its rule instance, and why of each."""
-    sets = np.intersect1d(kept, atoms.of("sets"))
+    sets = np.intersect1d(subset, atoms.of("sets"))
     if not len(sets):
         return None
     kinds, by_kind, _ = placing_masks(instance)
@@ -651,10 +654,10 @@ def no_place_together(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None
         tasks = instance.sets.tasks_of(number)
         why = np.full(instance.num_nodes, -1, np.int64)
         for rule, r, room in _rooms(atoms, instance):
-            own = np.intersect1d(kept, atoms.of(rule, r))
-            at = atoms.index[own]
+            limits = np.intersect1d(subset, atoms.of(rule, r))
+            at = atoms.index[limits]
             load = instance.tasks.load[tasks, r].sum() if r >= 0 else float(len(tasks))
-            why[at] = np.where(load > room[at], own, why[at])
+            why[at] = np.where(load > room[at], limits, why[at])
         for task in tasks.tolist():
             why[~by_kind[kinds[task]]] = atoms.list_of[task]
         if (why >= 0).all():
@@ -667,5 +670,5 @@ def _rooms(atoms: Atoms, instance: Instance) -> list[tuple[str, int, NDArray[np.
     nodes = instance.nodes
     bound = nodes.capacity * instance.limits.max_utilisation
     room = bound + 2 * proof_slack(bound) - nodes.background
-    found = [("capacity", r, room[:, r]) for r in range(instance.num_resources)]
-    return [("max_tasks", -1, nodes.max_tasks.astype(np.float64) + 0.5), *found]
+    by_resource = [("capacity", r, room[:, r]) for r in range(instance.num_resources)]
+    return [("max_tasks", -1, nodes.max_tasks.astype(np.float64) + 0.5), *by_resource]

@@ -90,7 +90,7 @@ def least_excess(
     paid = {atom: price / size for atom, price in paid.items()}
     whole = {atom for atom in paid if is_whole(atoms.rule_of(atom))}
     arrays, _ = with_raises(rule_model, paid, whole, most)
-    best, least, known, stalled = None, np.inf, 0.0, 0
+    best, least, bound, stalled = None, np.inf, 0.0, 0
     unknown = np.inf  # least of what was cut off though it may have less
     presolve = True
     columns = np.arange(instance.num_tasks) * instance.num_nodes
@@ -99,11 +99,11 @@ def least_excess(
         answer = solve_small_milp(
             arrays, time_limit=limit, gap=1e-9, node_limit=nodes, presolve=presolve
         )
-        before = known, least
+        before = bound, least
         if answer.termination is LinearTermination.INFEASIBLE:  # none is left
-            known = np.inf
+            bound = np.inf
         elif answer.bound is not None:
-            known = max(known, size * answer.bound * (1 - 1e-9))
+            bound = max(bound, size * answer.bound * (1 - 1e-9))
         if answer.x is not None:
             node = rule_model.place(answer.x)
             excess, if_slots_fit = judged(node)
@@ -111,20 +111,20 @@ def least_excess(
                 unknown = min(unknown, if_slots_fit)
             if best is None or excess < least:
                 best, least = node, excess
-        closed = known - before[0] > _PROGRESS * (before[1] - before[0])
+        closed = bound - before[0] > _PROGRESS * (before[1] - before[0])
         stalled = 0 if least < before[1] or closed else stalled + 1
         late = stalled == _STALLED or (ends is not None and time.perf_counter() >= ends)
-        if presolve and not late and known >= least * (1 - _SAME):
-            known, presolve = 0.0, False  # what HiGHS' presolve makes of a row is no proof
+        if presolve and not late and bound >= least * (1 - _SAME):
+            bound, presolve = 0.0, False  # what HiGHS' presolve makes of a row is no proof
             continue
         if answer.x is None:
             break
         # a model that was not solved to its end has no better bound without one placement
-        if known >= least * (1 - _SAME) or late or answer.termination is not SOLVED:
+        if bound >= least * (1 - _SAME) or late or answer.termination is not SOLVED:
             break
         row = Row(tuple((columns + node).tolist()), (1.0,) * len(node), len(node) - 1.0)
         arrays = arrays.with_rows([row])
-    return (best if least < np.inf else None), min(known, least, unknown)
+    return (best if least < np.inf else None), min(bound, least, unknown)
 
 
 def _price(instance: Instance, weight: Floats, limit: Limit, r: int) -> float:
@@ -148,11 +148,11 @@ def is_whole(rule: str) -> bool:
 
 
 def least_raise(
-    atoms: Atoms, kept: Ids, weight: Mapping[int, float], seconds: float
+    atoms: Atoms, subset: Ids, weight: Mapping[int, float], seconds: float
 ) -> dict[int, float] | None:
     """Return by how much limits have to be raised at least, so that rule instances can hold.
 
-    `kept`: the rule instances that are to hold.
+    `subset`: the rule instances that are to hold.
     `weight`: those whose limit may be raised, and what a unit of that counts; lists of allowed
         nodes and leaving nodes count in tasks that go elsewhere.
     Returns rule instance to the raise of its limit, in the file's units and in whole numbers where
@@ -161,9 +161,9 @@ def least_raise(
     """
     instance = atoms.instance
     if instance.num_tasks * instance.num_nodes <= _WHOLE_CELLS:
-        rule_model: RuleModel | None = build(atoms.normal, kept)
+        rule_model: RuleModel | None = build(atoms.normal, subset)
     else:
-        rule_model = aggregate(atoms.normal, kept)
+        rule_model = aggregate(atoms.normal, subset)
     if rule_model is None:
         return None
     whole = {atom for atom in weight if is_whole(atoms.rule_of(atom))}
@@ -171,12 +171,12 @@ def least_raise(
     answer = solve_small_milp(arrays, time_limit=max(seconds, 0.1), gap=1e-4)
     if answer.x is None:
         return None
-    found = dict.fromkeys(weight, 0.0)
+    raises = dict.fromkeys(weight, 0.0)
     for atom, column in columns:
-        found[atom] += float(answer.x[column])
+        raises[atom] += float(answer.x[column])
     return {
         atom: float(round(by)) if atom in whole else by * atoms.unit_of(atom)
-        for atom, by in found.items()
+        for atom, by in raises.items()
         if by > (0.5 if atom in whole else 1e-7)
     }
 
@@ -219,7 +219,7 @@ def with_raises(
         hstack([matrix, body, none]), hstack([csr_array((number, first)), links])
     ], format="csr")  # fmt: skip
     upper, cost = arrays.upper.copy(), np.zeros(first)
-    found = _opened(rule_model, weight, upper, cost)
+    raise_columns = _opened(rule_model, weight, upper, cost)
     limits = np.array([(most or {}).get(a, _FAR) for a in raised.tolist()])
     integral = [atom in wholes for atom in raised.tolist()]
     more = LinearArrays(
@@ -235,8 +235,8 @@ def with_raises(
         np.concatenate([arrays.row_lower, np.full(number, -np.inf)]),
         np.concatenate([arrays.row_upper, np.zeros(number)]),
     )
-    found += [(atom, first + number + k) for k, atom in enumerate(raised.tolist())]
-    return more, found
+    raise_columns += [(atom, first + number + k) for k, atom in enumerate(raised.tolist())]
+    return more, raise_columns
 
 
 def _opened(
@@ -246,14 +246,14 @@ def _opened(
     columns, ids, counts = joined(rule_model.shut)
     may = np.isin(ids, list(weight))
     shut = np.setdiff1d(columns[may], columns[~may])
-    found = []
+    counting = []
     for column, atom, counted in zip(columns, ids, counts, strict=True):
         if atom in weight and np.isin(column, shut):
             upper[column] = rule_model.instance.num_tasks if counted else _FAR
             cost[column] += weight[int(atom)] * counted
             if counted:
-                found.append((int(atom), int(column)))
-    return found
+                counting.append((int(atom), int(column)))
+    return counting
 
 
 def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
@@ -272,8 +272,8 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
                 more[cells_of(atoms.index[atom], r)] += by[atom]
             higher = np.maximum(value + sign * more, limit.lowest)
             loose = limit.written(loose, np.where(more > 0, higher, value))
-    given_up = [a for a in by if atoms.rule_of(a) not in LIMITS or atoms.has_no_limit(a)]
-    if given_up:
-        kept = np.setdiff1d(np.arange(len(atoms)), given_up)
-        loose = replace(atoms, instance=loose).keep(kept.tolist())
+    dropped = [a for a in by if atoms.rule_of(a) not in LIMITS or atoms.has_no_limit(a)]
+    if dropped:
+        remaining = np.setdiff1d(np.arange(len(atoms)), dropped)
+        loose = replace(atoms, instance=loose).keep(remaining.tolist())
     return loose

@@ -147,9 +147,11 @@ def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> d
     if rule not in _SHARED or len(some) == 1:
         return {atom: rounded_up(amount * more, step) for atom, amount in by.items()}
     values = np.asarray(LIMITS[rule].value(atoms.instance), float)
-    own = values[atoms.index[some], r] if r >= 0 else values[atoms.index[some]]
-    own = np.where(np.isfinite(own), np.maximum(own, 0.0), 0.0)
-    part = total * (own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own)))
+    current = values[atoms.index[some], r] if r >= 0 else values[atoms.index[some]]
+    current = np.where(np.isfinite(current), np.maximum(current, 0.0), 0.0)
+    part = total * (
+        current / current.sum() if current.sum() > 0 else np.full(len(current), 1 / len(current))
+    )
     if step is not None:
         # rounding the cumulated sums gives whole steps that still add up to the total
         part = step * np.diff(np.round(np.cumsum(part / step)), prepend=0.0)
@@ -211,18 +213,18 @@ def _checked(
 ) -> bool:
     """Whether a placement keeps all rules, or those of the conflict, once limits are raised."""
     changed = atoms_of(raised(atoms, changes))
-    kept = np.arange(len(changed)) if alone else _same(atoms, changed, core)
-    return Judge(changed, min(_CHECK, seconds)).ask(kept).feasible is True
+    subset = np.arange(len(changed)) if alone else _same(atoms, changed, core)
+    return Judge(changed, min(_CHECK, seconds)).ask(subset).feasible is True
 
 
 def _same(atoms: Atoms, changed: Atoms, core: Ids) -> Ids:
     """Find the rule instances of a conflict in the changed instance."""
-    found = []
+    counterparts = []
     for atom in core.tolist():
         kind = atoms.kinds[atoms.kind[atom]]
         some = changed.of(*kind)
-        found.append(some[changed.index[some] == atoms.index[atom]])
-    return np.concatenate(found)
+        counterparts.append(some[changed.index[some] == atoms.index[atom]])
+    return np.concatenate(counterparts)
 
 
 def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough: bool) -> Remedy:
@@ -237,8 +239,8 @@ def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough:
         nodes, up = atoms.instance.nodes, np.array([changes[atom] for atom in changed.tolist()])
         to = most_inflow(atoms.instance)[index] + up
         if (highest := float(to.max())) > most:  # the number of all nodes binds beside a node's own
-            own = nodes.max_inflow[index]
-            below = index[(own >= 0) & (own < to)]
+            node_limits = nodes.max_inflow[index]
+            below = index[(node_limits >= 0) & (node_limits < to)]
             where = ", ".join(["limits", *([places(atoms.instance, below)] if len(below) else [])])
             by = highest - most
             return Remedy(rule, where, by, highest, by / most if most else None, enough)
@@ -267,7 +269,7 @@ def clashes_of_threads(instance: Instance) -> list[tuple[Clash, Remedy]]:
 
     No plan is made with so many tasks: `Remedy.enough` is false.
     """
-    found = []
+    clashes = []
     for t, r in above(instance):
         resource, load = instance.resources[r], float(instance.tasks.load[t, r])
         name, most = instance.tasks.ids[t], float(instance.tasks.max_load[t, r])
@@ -282,8 +284,8 @@ def clashes_of_threads(instance: Instance) -> list[tuple[Clash, Remedy]]:
             if bound is not None and least > bound:
                 where = f"{where} (above its max_parallelism of {bound})"
             remedy = Remedy("parallelism", where, more, least, share, enough=False)
-        found.append((clash, remedy))
-    return found
+        clashes.append((clash, remedy))
+    return clashes
 
 
 # Why an instance has no plan: the rules that clash, found in a time that is given.

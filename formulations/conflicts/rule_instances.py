@@ -77,10 +77,10 @@ class Atoms:
     @cached_property
     def list_of(self) -> Ids:
         """(T,) number of the rule instance that lists where each task may be; -1 for none."""
-        found = np.full(self.instance.num_tasks, -1, np.int64)
+        numbers = np.full(self.instance.num_tasks, -1, np.int64)
         for atom in self.of("allowed").tolist():
-            found[self.lists[self.index[atom]]] = atom
-        return found
+            numbers[self.lists[self.index[atom]]] = atom
+        return numbers
 
     @cached_property
     def normal(self) -> Atoms:
@@ -108,34 +108,34 @@ class Atoms:
         together = rule == "sets" and sets.rule[self.index[atom]] == TOGETHER
         return bool(together or rule == "slot_sets")
 
-    def keep(self, kept: Iterable[int]) -> Instance:
+    def keep(self, subset: Iterable[int]) -> Instance:
         """Return the instance in which only these rule instances hold."""
         mask = np.zeros(len(self), np.bool_)
-        mask[list(kept)] = True
+        mask[list(subset)] = True
 
-        def held(rule: str, resource: int = -1) -> Ids:
+        def enforced(rule: str, resource: int = -1) -> Ids:
             some = self.of(rule, resource)
             return self.index[some[mask[some]]]
 
-        part = self._masks(self.instance, held("allowed"))
+        part = self._masks(self.instance, enforced("allowed"))
         for limit in LIMITS.values():
             gone = limit.is_set(self.instance)
             for r in resources_of(limit, self.instance):
-                gone[cells_of(held(limit.name, r), r)] = False
+                gone[cells_of(enforced(limit.name, r), r)] = False
             if gone.any():
                 part = limit.written(part, np.where(gone, limit.unset, limit.value(self.instance)))
-        if not len(held("leaving")):
+        if not len(enforced("leaving")):
             return LEAVING.dropped(part)
         # what may only be on leaving nodes is free to be there, whether its list applies or not:
         # with fewer rules nothing else may be forbidden
         vars(part)["has_open_node"] = self.instance.has_open_node
         return part
 
-    def _masks(self, part: Instance, held: Ids) -> Instance:
+    def _masks(self, part: Instance, list_ids: Ids) -> Instance:
         """Keep the lists of allowed nodes of some tasks."""
         tasks = part.tasks
         wanted = np.zeros(part.num_tasks, np.bool_)
-        for i in held.tolist():
+        for i in list_ids.tolist():
             wanted[self.lists[i]] = True
         rows = wanted[tasks.restricted]
         counts = np.diff(tasks.allowed_indptr)
@@ -165,11 +165,11 @@ def resources_of(limit: Limit, instance: Instance) -> range:
 def atoms_of(instance: Instance) -> Atoms:
     """Number the rule instances of an instance; what can never bind is none."""
     lists = _lists(instance)
-    found: list[tuple[Kind, Ids]] = []
+    binding_kinds: list[tuple[Kind, Ids]] = []
 
     def add(kind: Kind, binding: Bools) -> None:
         if binding.any():
-            found.append((kind, np.flatnonzero(binding)))
+            binding_kinds.append((kind, np.flatnonzero(binding)))
 
     for forms in _ORDER:
         some = [rule for rule in RULES if rule.form in forms and rule.present(instance) is not None]
@@ -194,9 +194,11 @@ def atoms_of(instance: Instance) -> Atoms:
     none = [np.zeros(0, np.int64)]
     return Atoms(
         instance,
-        tuple(kind for kind, _ in found),
-        np.repeat(np.arange(len(found)), [len(some) for _, some in found]).astype(np.int64),
-        np.concatenate([*none, *(some for _, some in found)]).astype(np.int64),
+        tuple(kind for kind, _ in binding_kinds),
+        np.repeat(np.arange(len(binding_kinds)), [len(some) for _, some in binding_kinds]).astype(
+            np.int64
+        ),
+        np.concatenate([*none, *(some for _, some in binding_kinds)]).astype(np.int64),
         lists,
     )
 

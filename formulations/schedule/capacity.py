@@ -492,8 +492,8 @@ class LinkSums:
     def of(cls, between: Between) -> LinkSums | None:
         """Return the sums; ``None`` where no link binds, or too many tasks talk."""
         instance, flows = between.instance, between.instance.flows
-        known = flows.num_pairs <= MOST and not flows.local  # else the referee is asked
-        return cls(between) if LINKS.present(instance) is not None and known else None
+        exact = flows.num_pairs <= MOST and not flows.local  # else the referee is asked
+        return cls(between) if LINKS.present(instance) is not None and exact else None
 
     def fits(self, step: Step, node: Ints) -> bool:
         """Whether a step keeps every link, beside any of the batch.
@@ -636,8 +636,8 @@ class Between:
     def worse(self, node: Ints) -> list[Violation]:
         """Return what a placement breaks and neither end does, or breaks more than both."""
         placement = Placement(self.instance, node)
-        found = broken(placement, elsewhere=self._nowhere)
-        worse = [v for v in found if self._exceeds(v)]
+        violations = broken(placement, elsewhere=self._nowhere)
+        worse = [v for v in violations if self._exceeds(v)]
         self.undecided |= any(undecided(placement, v) for v in worse)
         return worse
 

@@ -135,7 +135,7 @@ class _Search:
             going[move.source] = going[move.source] + room.load_of(move.task)
         before = len(rest) + 1
         while len(rest) < before:
-            before, kept = len(rest), []
+            before, remaining = len(rest), []
             for step in rest:
                 move = step[0]
                 into, out = coming[move.target], going[move.source]
@@ -145,8 +145,8 @@ class _Search:
                     coming[move.target] = into - room.load_of(move.task)
                     going[move.source] = out - room.load_of(move.task)
                 else:
-                    kept.append(step)
-            rest[:] = kept
+                    remaining.append(step)
+            rest[:] = remaining
 
     def run(self) -> list[Step] | None:
         """Return an order, or ``None``; then `gave_up` says whether there may be one."""
@@ -193,13 +193,13 @@ class _Search:
 def _park(room: Room, left: list[Step], order: Order) -> bool:
     """Bring a task to a third node, so that another can move; its own move goes on from there."""
     wanted = Counter(move.target for (move,) in left)
-    held = sorted(
+    candidates = sorted(
         (i for i, (m,) in enumerate(left) if wanted[m.source] and m.task not in order.parked),
         key=lambda i: (-wanted[left[i][0].source], i),
     )
     second: tuple[int, Move] | None = None
     tried = 0
-    for i in held:
+    for i in candidates:
         (move,) = left[i]
         for target in _third_nodes(room, move):
             aside = Move(move.task, move.source, target)
@@ -278,7 +278,7 @@ def takes_over(instance: Instance, moves: Iterable[Move]) -> dict[int, int]:
     if not copies:
         return {}
     moving = {move.task: move for move in moves}
-    found: dict[int, int] = {}
+    successor: dict[int, int] = {}
     for i in range(len(table.ids)):
         if table.rule[i] != APART:
             continue
@@ -287,8 +287,8 @@ def takes_over(instance: Instance, moves: Iterable[Move]) -> dict[int, int]:
         for move in members:
             other = leaves.get(move.target)
             if other is not None and move.target in copies.get(move.task, ()):
-                found.setdefault(move.task, other)
-    return found
+                successor.setdefault(move.task, other)
+    return successor
 
 
 STEPS_FORMAT = "streamplace.steps/1"
@@ -516,14 +516,16 @@ def _durations(
         return [None] * len(batches)
     cost, copies = instance.tasks.migration_cost, instance.copy_nodes
     state = np.where(np.isnan(instance.tasks.state), cost, instance.tasks.state)
-    kept_by, left, found = takes_over(instance, moves), set[int](), list[float | None]()
+    copy_keeper, left, seconds = takes_over(instance, moves), set[int](), list[float | None]()
     for batch in batches:
         out, into = np.zeros(instance.num_nodes), np.zeros(instance.num_nodes)
         for move in batch:
-            held = move.target in copies.get(move.task, ()) and kept_by.get(move.task) not in left
-            if move.source >= 0 and not held:
+            by_copy = (
+                move.target in copies.get(move.task, ()) and copy_keeper.get(move.task) not in left
+            )
+            if move.source >= 0 and not by_copy:
                 out[move.source] += state[move.task]
                 into[move.target] += state[move.task]
         left.update(move.task for move in batch)
-        found.append(float(max(out.max(initial=0.0), into.max(initial=0.0)) / rate))
-    return found
+        seconds.append(float(max(out.max(initial=0.0), into.max(initial=0.0)) / rate))
+    return seconds

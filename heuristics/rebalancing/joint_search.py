@@ -43,10 +43,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
     """
     request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
-    made = prepare(instance, request, "joint-search")
-    if made.impossible:
-        return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
-    drains = made.problem.balance.has_leaving and made.drain == "first"
+    prepared = prepare(instance, request, "joint-search")
+    if prepared.impossible:
+        return Outcome(Termination.INFEASIBLE, notes=prepared.notes, rank=prepared.rank())
+    drains = prepared.problem.balance.has_leaving and prepared.drain == "first"
     limit = request.time_limit
     effort = Effort.of(
         request,
@@ -58,76 +58,84 @@ def run(instance: Instance, request: Request) -> Outcome:
     # emptying is a problem of its own, for a third of the time; its result is a limit afterwards
     if drains:
         share = None if limit is None else request.started + 0.3 * limit
-        drained = find(made.problem, made.starts, replace(effort, deadline=share), for_left=True)
+        drained = find(
+            prepared.problem, prepared.starts, replace(effort, deadline=share), for_left=True
+        )
         interrupted = drained.interrupted
         if drained.placement is not None:
-            made.starts.insert(0, drained.placement)
-            made.problem = made.problem.with_left(-drained.value)
+            prepared.starts.insert(0, drained.placement)
+            prepared.problem = prepared.problem.with_left(-drained.value)
             levels.append(left_level(drained.value, drained.bound))
-        elif drained.infeasible and not made.restricted:
-            return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
+        elif drained.infeasible and not prepared.restricted:
+            return Outcome(Termination.INFEASIBLE, notes=prepared.notes, rank=prepared.rank())
 
-    def told(value: float | None, bound: float | None) -> None:
+    def report(value: float | None, bound: float | None) -> None:
         if request.progress is not None:
             request.progress(Progress(request.elapsed(), value, bound, "search"))
 
     if interrupted:
         effort = replace(effort, rounds=0, kernels=())
-    walks = bool(made.problem.local) and not interrupted
+    walks = bool(prepared.problem.local) and not interrupted
     if walks and limit is not None:
         share = SHARE * (request.remaining() or 0.0)
         effort = replace(effort, deadline=time.perf_counter() + share)
-    known = find(
-        made.problem, made.starts, effort, go_on=limit is not None and not interrupted, report=told
+    result = find(
+        prepared.problem,
+        prepared.starts,
+        effort,
+        go_on=limit is not None and not interrupted,
+        report=report,
     )
-    if walks and not (known.interrupted or known.infeasible or known.closed):
+    if walks and not (result.interrupted or result.infeasible or result.closed):
         effort = replace(effort, deadline=request.deadline)
-        _walk(instance, made, known, request)
-    interrupted |= known.interrupted
+        _walk(instance, prepared, result, request)
+    interrupted |= result.interrupted
     times = {"compile": compiled, "solve": request.elapsed()}
     # small searches end before their time
     why = Termination.TIME_LIMIT if effort.over else Termination.ITERATION_LIMIT
     why = Termination.INTERRUPTED if interrupted else why
-    if known.placement is None:
-        if known.infeasible and not made.restricted:
-            return Outcome(Termination.INFEASIBLE, notes=made.notes, times=times, rank=made.rank())
+    if result.placement is None:
+        if result.infeasible and not prepared.restricted:
+            return Outcome(
+                Termination.INFEASIBLE, notes=prepared.notes, times=times, rank=prepared.rank()
+            )
         note = "the search found no placement that keeps every limit"
-        if made.drain == "hard" and made.problem.balance.has_leaving:
-            note = note_not_drained(made.problem.balance)
+        if prepared.drain == "hard" and prepared.problem.balance.has_leaving:
+            note = note_not_drained(prepared.problem.balance)
         return Outcome(
-            why, notes=[*made.notes, note], times=times, warm_start_accepted=made.warm,
-            rank=made.rank(),
+            why, notes=[*prepared.notes, note], times=times, warm_start_accepted=prepared.warm,
+            rank=prepared.rank(),
         )  # fmt: skip
     # a bound under conditions is reported as such, unless it holds for all plans anyway
-    conditions = made.conditions()
-    whole = max(known.value, collocation_bound(made.problem))
-    if known.bound >= whole:
+    conditions = prepared.conditions()
+    whole = max(result.value, collocation_bound(prepared.problem))
+    if result.bound >= whole:
         conditions = []
     if conditions:
-        levels.append(Level("imc_gain_unrestricted", "max", known.value, whole, "rate"))
+        levels.append(Level("imc_gain_unrestricted", "max", result.value, whole, "rate"))
     return Outcome(
         why,
-        node=known.placement,
-        claimed=known.value,
-        bound=known.bound,
+        node=result.placement,
+        claimed=result.value,
+        bound=result.bound,
         assumes=tuple(conditions),
         levels=tuple(levels),
-        notes=made.notes,
-        warm_start_accepted=made.warm,
-        trace=known.trace,
+        notes=prepared.notes,
+        warm_start_accepted=prepared.warm,
+        trace=result.trace,
         times=times,
-        rank=made.rank(),
+        rank=prepared.rank(),
     )
 
 
-def _walk(instance: Instance, made: Prepared, known: Known, request: Request) -> None:
+def _walk(instance: Instance, prepared: Prepared, result: Known, request: Request) -> None:
     """Go on by the walk that follows who has a receiver near, of which annealing sees pairs."""
     from heuristics.annealing import Annealing, warm_up_walk
 
     request, _ = request.warmed(warm_up_walk)
-    cap = made.problem.balance.max_distance
+    cap = prepared.problem.balance.max_distance
     capped = instance.with_values("limits", max_load_distance=cap)
-    starts = made.starts if known.placement is None else [known.placement, *made.starts]
+    starts = prepared.starts if result.placement is None else [result.placement, *prepared.starts]
     walk = Annealing(capped, find_objective(METHOD.objective), request)
     try:
         some = [start.astype(np.int32) for start in starts]
@@ -136,15 +144,15 @@ def _walk(instance: Instance, made: Prepared, known: Known, request: Request) ->
         steps = min(MOST_STEPS, FIRST_STEPS + EACH_STEP * instance.num_tasks)
         walk.search(some, steps, CYCLES, PATIENCE)
     except KeyboardInterrupt:
-        known.interrupted = True
+        result.interrupted = True
     if walk.best is None:
         return
     node = walk.best.astype(np.int64)
-    value = made.problem.collocated(node)
-    if made.problem.is_feasible(node) and (known.placement is None or value > known.value):
-        known.placement, known.value = node, value
-        known.bound = max(known.bound, value)
-        known.trace.append((request.elapsed(), value, known.bound))
+    value = prepared.problem.collocated(node)
+    if prepared.problem.is_feasible(node) and (result.placement is None or value > result.value):
+        result.placement, result.value = node, value
+        result.bound = max(result.bound, value)
+        result.trace.append((request.elapsed(), value, result.bound))
 
 
 METHOD = Method(

@@ -53,13 +53,13 @@ def run(instance: Instance, request: Request) -> Outcome:
     trace: list[tuple[float, float | None, float | None]] = []
     engine, tries = request.options["engine"], request.options["tries"]
     for start in cuts(instance, request, graph, engine=engine, tries=tries):
-        mended = _finished(instance, start)
-        if not mended.restored:
-            failed = failed or mended
+        repaired = _finished(instance, start)
+        if not repaired.restored:
+            failed = failed or repaired
         else:
-            gain = imc_gain_of(instance, mended.node)
+            gain = imc_gain_of(instance, repaired.node)
             if gain > best_gain:
-                best, best_gain = mended.node, gain
+                best, best_gain = repaired.node, gain
                 request.offer(best)
                 trace.append((request.elapsed(), gain, None))
         if request.remaining() == 0.0:
@@ -124,13 +124,13 @@ def _finished(instance: Instance, start: Ints) -> RepairOutcome:
     from optim.kernels.repair import repair
     from optim.kernels.state import state_of
 
-    mended = repair(instance, start)
-    if not mended.restored:
-        return mended
-    state = state_of(instance, mended.node)
+    repaired = repair(instance, start)
+    if not repaired.restored:
+        return repaired
+    state = state_of(instance, repaired.node)
     least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
     descend(state, np.arange(instance.num_tasks), _PASSES, least_gain)
-    return replace(mended, node=state.placement())
+    return replace(repaired, node=state.placement())
 
 
 def _parts_to_nodes(instance: Instance, nodes: NDArray[np.int64], parts: NDArray[np.int64]) -> Ints:
@@ -276,8 +276,8 @@ def part_nodes(instance: Instance, graph: WeightedGraph, extra: int = 0) -> NDAr
         count = 1
     else:
         needed = int(graph.task_weight.sum())
-        held = np.cumsum(weight[order])
-        count = int(np.searchsorted(held, ROOM_TO_MOVE * needed)) + 1 + extra
+        total_room = np.cumsum(weight[order])
+        count = int(np.searchsorted(total_room, ROOM_TO_MOVE * needed)) + 1 + extra
     chosen = np.zeros(instance.num_nodes, dtype=np.bool_)
     chosen[order[:count]] = True
     chosen |= (instance.nodes.min_load > 0).any(axis=1) & (weight > 0)
@@ -314,7 +314,7 @@ def metis_parts(
     options = pymetis.Options(seed=seed, ufactor=int(np.clip(1000 * spare, 1, _LARGEST_FACTOR)))
     equal = room.max() == room.min()
     with c_stdout_silenced():  # METIS complains there of bisections that leave a side empty
-        found = pymetis.part_graph(
+        partition = pymetis.part_graph(
             len(nodes),
             pymetis.CSRAdjacency(graph.indptr, graph.other),
             vweights=graph.task_weight,
@@ -324,7 +324,7 @@ def metis_parts(
             recursive=False,  # bisection with a loose ufactor overloads the parts
         )
     parts = np.empty(size, dtype=np.int64)
-    parts[order] = found.vertex_part
+    parts[order] = partition.vertex_part
     return parts
 
 

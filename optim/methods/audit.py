@@ -290,10 +290,12 @@ def judge(
         return judge_threads(instance, relaxed, method, request, outcome, ignored=ignored)
     began = time.perf_counter()
     objective = find_objective(outcome.objective or method.objective)
-    node, evaluation = _plan_in_hand(relaxed, method, request, outcome, start, objective, repaired)
+    node, evaluation = _best_plan(relaxed, method, request, outcome, start, objective, repaired)
     stands = _stands(objective, relaxed, node, outcome.slot, evaluation)
     if stands and not repaired and node is not None and method.kind != "heuristic":
-        node, evaluation = _worth_making(relaxed, method, outcome, objective, node, evaluation)
+        node, evaluation = _without_idle_moves(
+            relaxed, method, outcome, objective, node, evaluation
+        )
     outcome.levels = _levels_of(objective, outcome, evaluation)
     unplaced: tuple[str, ...] = ()
     if node is None and outcome.node is not None:
@@ -335,7 +337,7 @@ def _levels_of(
     return tuple(by_name.values())
 
 
-def _plan_in_hand(
+def _best_plan(
     instance: Instance,
     method: Method,
     request: Request,
@@ -356,19 +358,19 @@ def _plan_in_hand(
         evaluation = evaluate_indices(instance, node, outcome.slot, objective.name)
         check_claim(method, outcome, objective, evaluation)
         if not repaired:
-            kept = kept_by(method.honours)
+            honoured = kept_by(method.honours)
             wrong = broken_by(objective, instance, node, outcome.slot, evaluation)
-            check_promise(method, [v for v in wrong if v.rule in kept])
+            check_promise(method, [v for v in wrong if v.rule in honoured])
     rank = outcome.rank or _by(objective, instance)
-    own = answered = _stands(objective, instance, node, outcome.slot, evaluation)
+    plan_stands = answered = _stands(objective, instance, node, outcome.slot, evaluation)
     bound = objective.binding(instance)
     for name, other, slot in _alternatives(instance, method, request, start):
         if answered and name == BEFORE:
             continue  # it ended with what it takes for better
-        found = evaluate_indices(instance, other, slot, objective.name)
-        good = _stands(objective, instance, other, slot, found)
-        theirs = rank(other, found) if good else None
-        if theirs is None:
+        other_evaluation = evaluate_indices(instance, other, slot, objective.name)
+        good = _stands(objective, instance, other, slot, other_evaluation)
+        other_rank = rank(other, other_evaluation) if good else None
+        if other_rank is None:
             continue
         if outcome.termination is Termination.INFEASIBLE:
             # methods leave part of the tolerance free: a plan that uses it refutes no claim
@@ -376,27 +378,28 @@ def _plan_in_hand(
             false = f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
             if not edge and outcome.solver is None:
                 raise SolverError(false)
-            _unsay(outcome, method, name, "" if edge else f"{outcome.solver}: {false}")
-        if _beats(objective, found, outcome) and at_the_edge(bound, other):
-            _unsay(outcome, method, name)
+            _withdraw_claim(outcome, method, name, "" if edge else f"{outcome.solver}: {false}")
+        if _beats(objective, other_evaluation, outcome) and at_the_edge(bound, other):
+            _withdraw_claim(outcome, method, name)
         # smaller is better: the first found wins ties, and so the method's own plan
-        mine = None if node is None or evaluation is None else rank(node, evaluation)
-        if not own or mine is None or theirs < mine:
+        rank_now = None if node is None or evaluation is None else rank(node, evaluation)
+        if not plan_stands or rank_now is None or other_rank < rank_now:
             if node is not None:
                 outcome.notes.append(
                     f"{name} is better than the plan of {method.name} and replaces it"
                 )
             outcome.slot, outcome.claimed = slot, None
             outcome.levels = tuple(
-                _measured(replace(level, bound=None), found)  # of another plan: nothing is proved
+                # of another plan: nothing is proved
+                _measured(replace(level, bound=None), other_evaluation)
                 for level in outcome.levels
-                if _known(level)
+                if _is_known_figure(level)
             )
-            node, evaluation, own = other.astype(np.int32), found, True
+            node, evaluation, plan_stands = other.astype(np.int32), other_evaluation, True
     return node, evaluation
 
 
-def _worth_making(
+def _without_idle_moves(
     instance: Instance,
     method: Method,
     outcome: Outcome,
@@ -409,35 +412,37 @@ def _worth_making(
     Of an exact method whose levels are no figures only exchanges that leave all loads as they are.
     """
     exact = method.kind == "exact"
-    known = not exact or all(map(_known, outcome.levels))
-    later = [find_objective(level.name) for level in outcome.levels if exact and _known(level)]
+    all_levels_known = not exact or all(map(_is_known_figure, outcome.levels))
+    later = [
+        find_objective(level.name) for level in outcome.levels if exact and _is_known_figure(level)
+    ]
     ranked = list(dict.fromkeys([*objective.levels, *later]))
     binding = objective.binding(instance)
     if outcome.slot is not None:
-        at, slot = restarting_less(binding, node, outcome.slot, ranked if known else ())
-        found = evaluate_indices(instance, at, slot, objective.name)
+        at, slot = restarting_less(binding, node, outcome.slot, ranked if all_levels_known else ())
+        new_evaluation = evaluate_indices(instance, at, slot, objective.name)
         outcome.slot = slot
-        return at, found
+        return at, new_evaluation
     # from the coarsest to the finest: all moves, identical nodes and tasks, pairs, single moves
-    fewer = staying_if_as_good(binding, node, ranked) if known else node
-    fewer = nearer_home(binding, fewer, ranked) if known else fewer
-    fewer = exchanged_back(binding, fewer, ranked, same_loads=not known)
-    fewer = without_needless(binding, fewer, ranked) if known else fewer
+    fewer = staying_if_as_good(binding, node, ranked) if all_levels_known else node
+    fewer = nearer_home(binding, fewer, ranked) if all_levels_known else fewer
+    fewer = exchanged_back(binding, fewer, ranked, same_loads=not all_levels_known)
+    fewer = without_needless(binding, fewer, ranked) if all_levels_known else fewer
     if fewer is node:
         return node, evaluation
-    found = evaluate_indices(instance, fewer, None, objective.name)
+    new_evaluation = evaluate_indices(instance, fewer, None, objective.name)
     rank = outcome.rank or _by(objective, instance)
     before = None if evaluation is None else rank(node, evaluation)
-    after = rank(fewer, found)
+    after = rank(fewer, new_evaluation)
     if before is None or after is None or after > before:
         return node, evaluation  # by the method's own order it is no better
     outcome.claimed = None
     outcome.levels = tuple(
-        _measured(level, found) if _known(level) else level
+        _measured(level, new_evaluation) if _is_known_figure(level) else level
         for level in outcome.levels
-        if _known(level) or level.bound is not None
+        if _is_known_figure(level) or level.bound is not None
     )
-    return fewer, found
+    return fewer, new_evaluation
 
 
 def _most_of_gain(
@@ -487,14 +492,14 @@ def _by(
     return rank
 
 
-def _beats(objective: Figure, found: Evaluation, outcome: Outcome) -> bool:
-    value = found.objective(objective.name)
+def _beats(objective: Figure, evaluation: Evaluation, outcome: Outcome) -> bool:
+    value = evaluation.objective(objective.name)
     if value is None or outcome.bound is None:
         return False
-    return objective.beats_bound(value, outcome.bound, objective.reference_of(found))
+    return objective.beats_bound(value, outcome.bound, objective.reference_of(evaluation))
 
 
-def _unsay(outcome: Outcome, method: Method, name: str, false: str = "") -> None:
+def _withdraw_claim(outcome: Outcome, method: Method, name: str, false: str = "") -> None:
     """Withdraw what a plan refutes: a solver's `false` claim, or at the edge of the tolerance.
 
     Methods do not look for plans there.
@@ -587,7 +592,7 @@ def judge_threads(
     )
 
 
-def _known(level: Level) -> bool:
+def _is_known_figure(level: Level) -> bool:
     return is_objective(level.name)
 
 

@@ -141,13 +141,13 @@ def run_method(
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
     began, compiled = time.perf_counter(), progress.seconds()
     view = view_of(method, instance)
-    asked = view.request(method, request, objective)
+    view_request = view.request(method, request, objective)
     starter = _starter(method, instance, request)
-    asked = replace(asked, objective=method.objective, starter=starter)
+    view_request = replace(view_request, objective=method.objective, starter=starter)
     if start is not None:
-        asked = replace(asked, warm_start=start.node)
+        view_request = replace(view_request, warm_start=start.node)
     try:
-        outcome = _run(method, view.instance, asked)
+        outcome = _run(method, view.instance, view_request)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
     except (UnsuitableMethod, SolverUnavailable, RefereeRefused):
@@ -158,7 +158,8 @@ def run_method(
         elif (
             request.incumbents.plans
             or request.incumbents.threads is not None
-            or (not isinstance(error, InvalidInput) and asked.start() is not None)  # its family's
+            # a start of its family
+            or (not isinstance(error, InvalidInput) and view_request.start() is not None)
         ):
             outcome = _failed(method, error)
         else:
@@ -173,13 +174,13 @@ def run_method(
         outcome.threads = request.incumbents.threads if outcome.node is None else None
     view.outcome(outcome, find_objective(outcome.objective or method.objective))
     settle_assumptions(method, instance, outcome)
-    _take_starts(method, asked, outcome)
+    _take_starts(method, view_request, outcome)
     compiled = progress.seconds() - compiled  # what no warm-up foresaw, too
     if compiled > outcome.times.get("compile", 0.0):
         outcome.times["compile"] = compiled
     spent = time.perf_counter() - began - outcome.times.get("compile", 0.0)
-    known = outcome.times.get("build", 0.0)
-    outcome.times.setdefault("solve", max(0.0, spent - known))
+    build_seconds = outcome.times.get("build", 0.0)
+    outcome.times.setdefault("solve", max(0.0, spent - build_seconds))
     return outcome
 
 
@@ -196,9 +197,9 @@ def _assign_slots_anew(instance: Instance, outcome: Outcome, objective: Figure) 
     rules = reassigned_rules(instance)
     if not any(True for rule in rules for _ in rule.violations(Placement(instance, node, slot))):
         return
-    found = Placement(instance, node).slot_assignment.slot
-    if found is not None:
-        outcome.slot = found
+    reassigned = Placement(instance, node).slot_assignment.slot
+    if reassigned is not None:
+        outcome.slot = reassigned
         outcome.notes.append("tasks were assigned anew to the slots of their nodes, for the sets")
         return
     part = within_restarts(instance, node, slot, objective)
@@ -219,7 +220,7 @@ def _written(method: Method, instance: Instance, request: Request) -> Request:
 
     objective, path = find_objective(method.objective), request.model
     view = view_of(method, instance, scaling=False)
-    asked = replace(
+    view_request = replace(
         view.request(method, request, objective), objective=method.objective, progress=None
     )
 
@@ -227,7 +228,7 @@ def _written(method: Method, instance: Instance, request: Request) -> Request:
         assert path is not None
         assert method.pose is not None
         seen = change(view.instance)
-        write_model(path, method.pose(seen, asked), seen, method.name)
+        write_model(path, method.pose(seen, view_request), seen, method.name)
 
     write(lambda seen: seen)
     return replace(request, model=None, write=write)
@@ -305,27 +306,29 @@ def _starter(
     @cache
     def run() -> Incumbent | None:
         objective = find_objective(method.objective)
-        best, kept = None, None
+        best, best_start = None, None
         try:
             for name in method.starts:
                 starter = get_method(name).aimed_at(method.objective)
                 if not is_suitable(starter, instance, repair=True):
                     continue
-                found = one_start(starter, instance, request)
-                if found is None:
+                candidate = one_start(starter, instance, request)
+                if candidate is None:
                     continue
-                evaluation = evaluate_indices(instance, found.node, found.slot, objective.name)
+                evaluation = evaluate_indices(
+                    instance, candidate.node, candidate.slot, objective.name
+                )
                 value = evaluation.objective(objective.name)
                 if value is None or broken_by(
-                    objective, instance, found.node, found.slot, evaluation
+                    objective, instance, candidate.node, candidate.slot, evaluation
                 ):
                     continue
                 if best is None or objective.better(value, best):
-                    best, kept = value, found
+                    best, best_start = value, candidate
         finally:  # also where Ctrl-C ends the loop
-            if kept is not None:
-                request.incumbents.offer(*kept)
-        return kept
+            if best_start is not None:
+                request.incumbents.offer(*best_start)
+        return best_start
 
     return run
 
@@ -354,24 +357,24 @@ def one_start(
     limit, left = _limit(starter, instance, request), request.remaining()
     if share is not None and left is not None:
         limit = max(1e-3, share * left)
-    asked = replace(starting(starter, request), time_limit=limit)
+    start_request = replace(starting(starter, request), time_limit=limit)
     try:
-        outcome = run_method(starter, instance, asked)
+        outcome = run_method(starter, instance, start_request)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
     except Exception:  # a start is a help: whatever fails in it must cost no plan
         return None
     if outcome.termination is Termination.INTERRUPTED:  # it is the whole solve that ends
-        for held in asked.incumbents.plans:
-            request.incumbents.offer(*held)
+        for incumbent in start_request.incumbents.plans:
+            request.incumbents.offer(*incumbent)
         raise KeyboardInterrupt
-    until = None if limit is None else asked.started + limit
+    until = None if limit is None else start_request.started + limit
     objective = find_objective(starter.objective)
     finish(objective.binding(instance), outcome, objective, until)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None
-    asked.incumbents.offer(starter.name, outcome.node, outcome.slot)
-    return asked.incumbents.plans[-1]
+    start_request.incumbents.offer(starter.name, outcome.node, outcome.slot)
+    return start_request.incumbents.plans[-1]
 
 
 def _limit(starter: Method, instance: Instance, request: Request) -> float | None:
@@ -421,15 +424,15 @@ def finish(
         outcome.node = np.full(instance.num_tasks, -1, dtype=np.int32)
     elif evaluate_indices(instance, outcome.node, outcome.slot).feasible:
         return False
-    mended = repair(instance, outcome.node, until)
+    repaired = repair(instance, outcome.node, until)
     if most_restarts(instance) is not None:
-        part = within_restarts(instance, mended.node, None, objective)
+        part = within_restarts(instance, repaired.node, None, objective)
         if part is not None:
             outcome.node, outcome.slot, outcome.claimed = *part, None
             outcome.notes.append("max_workers_restarted allows part of the plan only")
             return True
-    if np.array_equal(mended.node, outcome.node):
+    if np.array_equal(repaired.node, outcome.node):
         return False
-    outcome.node, outcome.slot, outcome.claimed = mended.node, None, None
-    outcome.notes += mended.notes
+    outcome.node, outcome.slot, outcome.claimed = repaired.node, None, None
+    outcome.notes += repaired.notes
     return True

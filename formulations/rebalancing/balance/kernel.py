@@ -100,7 +100,7 @@ def mend_all(fixed, state, goal, partners, one, two):
         # stable, so that plain and compiled runs make the same choices
         order = np.argsort(donor, kind="mergesort")
         takers = order[~fixed.leaving[order]]
-        hot, mended, turn = 0, 0, 0
+        hot, num_mended, turn = 0, 0, 0
         for at in range(n - 1, -1, -1):
             for side in range(2):  # from the highest down and from the lowest up in turn
                 i = order[at] if side == 0 else order[n - 1 - at]
@@ -110,11 +110,11 @@ def mend_all(fixed, state, goal, partners, one, two):
                 hot += 1
                 ranked = takers if over else order
                 if mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
-                    mended += 1
+                    num_mended += 1
                 turn += 1
         if hot == 0:
             return True
-        if mended == 0:
+        if num_mended == 0:
             return False
     return False
 
@@ -613,13 +613,13 @@ def mend_rules(fixed, state, unit):
             change = away(fixed, k, j) - away(fixed, k, i)
             if not pays_for(price, budget, k, change, NOBODY, 0):
                 continue
-            mended = relief_of(guard, k, i, j)
-            if mended <= 0:
+            relief = relief_of(guard, k, i, j)
+            if relief <= 0:
                 continue
             worse = broken_by(fixed, state, j, 1.0, k, NOBODY, unit)
             worse += broken_by(fixed, state, i, -1.0, k, NOBODY, unit)
             # three levels in one number: rules mended less migrations, capacities, then the load
-            score = 1e6 * (mended - change) - 1e3 * worse - state.deviation[j] / mean
+            score = 1e6 * (relief - change) - 1e3 * worse - state.deviation[j] / mean
             if score > best:
                 best, best_k, best_j = score, k, j
     if best_j < 0:

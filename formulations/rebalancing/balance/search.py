@@ -192,8 +192,8 @@ def take_starts(portfolio: Portfolio, starts: tuple[Ints, ...]) -> Ints:
     home = start_at_home(portfolio.problem, portfolio.seed)
     for start in (home, *starts):
         portfolio.take(start)
-    found = portfolio.take_modelled()
-    return found if found is not None and not portfolio.problem.is_feasible(home) else home
+    modelled = portfolio.take_modelled()
+    return modelled if modelled is not None and not portfolio.problem.is_feasible(home) else home
 
 
 def descend_from_all(
@@ -239,11 +239,11 @@ def start_at_home(problem: BalanceProblem, seed: int = 0) -> Ints:
     placement = _put_elsewhere(problem, problem.home, movers)
     surplus = problem.rules.surplus(placement)
     if len(surplus):
-        mended = _put_elsewhere(problem, problem.home, np.union1d(movers, surplus))
-        placement = mended if problem.is_feasible(mended) else placement
+        repaired = _put_elsewhere(problem, problem.home, np.union1d(movers, surplus))
+        placement = repaired if problem.is_feasible(repaired) else placement
     if problem.rules.counts and not problem.rules.are_kept(placement):
-        mended = _put_on_chosen(problem, movers)
-        placement = mended if problem.rules.are_kept(mended) else placement
+        repaired = _put_on_chosen(problem, movers)
+        placement = repaired if problem.rules.are_kept(repaired) else placement
     if problem.is_within_capacities(placement) and problem.rules.are_kept(placement):
         return placement
     return relieved(problem, placement, seed)
@@ -279,9 +279,9 @@ def _put_elsewhere(
         for s in rules.owner[by_task[starts[task] : starts[task + 1]]].tolist():
             there = rules.tasks_of(s)
             if rules.rule[s] == APART:
-                held = np.bincount(rules.place[s, placement[there[there != task]]])
+                per_place = np.bincount(rules.place[s, placement[there[there != task]]])
                 place = rules.place[s, nodes]
-                full = np.append(held, 0)[np.minimum(place, len(held))] >= rules.limit[s]
+                full = np.append(per_place, 0)[np.minimum(place, len(per_place))] >= rules.limit[s]
                 nodes = nodes if full.all() else nodes[~full]
         if len(nodes):
             target = int(nodes[np.argmin(load[nodes])])
@@ -355,9 +355,9 @@ class GoalSearch:
                 break
         patience = 8 + n // 50
         for _ in range(PASSES):
-            order, at, hot, mended = compiled.by_height(state), 0, 0, 0
+            order, at, hot, num_mended = compiled.by_height(state), 0, 0, 0
             span = compiled.ranges(fixed, begin, state)
-            while at < n and hot - mended <= patience and not self._watch.over():
+            while at < n and hot - num_mended <= patience and not self._watch.over():
                 met, done, at = compiled.mend_some(
                     fixed,
                     begin,
@@ -371,8 +371,8 @@ class GoalSearch:
                     at,
                     GOAL_SLICE,
                 )
-                hot, mended = hot + met, mended + done
-            if mended == 0 or hot - mended > patience or self._watch.over():
+                hot, num_mended = hot + met, num_mended + done
+            if num_mended == 0 or hot - num_mended > patience or self._watch.over():
                 break
         deviation = state.deviation
         breach = np.where(fixed.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
@@ -489,14 +489,14 @@ def _pairs(problem: BalanceProblem) -> tuple[Ints, Ints]:
     rules, one, other = problem.rules, list[int](), list[int]()
     if rules.num_sets and problem.has_copy.any():
         copies = np.split(rules.copies, rules.copies_indptr[1:-1])
-        held = {
+        hosts = {
             t: {*copies[t].tolist(), int(problem.home[t])}
             for t in np.flatnonzero(problem.has_copy).tolist()
         }
         members = np.split(rules.members, rules.indptr[1:-1])
         for i in np.flatnonzero((rules.rule == APART) & (rules.limit == 1)).tolist():
             for s, t in itertools.combinations(members[i].tolist(), 2):
-                if problem.load[s] == problem.load[t] or held.get(s) != held.get(t):
+                if problem.load[s] == problem.load[t] or hosts.get(s) != hosts.get(t):
                     continue
                 homes = int(problem.home[s]), int(problem.home[t])
                 if problem.may_be(s, homes[1]) and problem.may_be(t, homes[0]):

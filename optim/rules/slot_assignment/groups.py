@@ -69,9 +69,9 @@ class Units:
         """(U, D) sums of (T, D) values."""
         if self.of is self.first:
             return values
-        found = np.zeros((len(self.first), values.shape[1]))
-        np.add.at(found, self.of, values)
-        return found
+        totals = np.zeros((len(self.first), values.shape[1]))
+        np.add.at(totals, self.of, values)
+        return totals
 
     def clash(self) -> Iterator[Violation]:
         """Sets that are to be together on several nodes, or of several topologies."""
@@ -94,8 +94,8 @@ class Units:
         for i in np.flatnonzero(table.rule == APART).tolist():
             units, members = np.unique(self.of[self._members(i)], return_counts=True)
             at = self.node[units]
-            held = np.bincount(at, members, minlength=1)
-            for n in np.flatnonzero(held > table.limit[i]).tolist():
+            per_node = np.bincount(at, members, minlength=1)
+            for n in np.flatnonzero(per_node > table.limit[i]).tolist():
                 yield i, n, units[at == n], members[at == n]
 
     def spread(self) -> Iterator[tuple[int, Numbers]]:
@@ -158,15 +158,15 @@ class Groups:
 
     def _add_members(self) -> None:
         """Count members of sets apart in columns; sets that bind on different nodes share one."""
-        held: dict[int, int] = {}
+        last_column: dict[int, int] = {}
         cells = []
         for i, n, units, members in self.units.apart():
-            at = held[n] = held.get(n, -1) + 1
+            at = last_column[n] = last_column.get(n, -1) + 1
             cells.append((at, n, units, members, float(self.instance.slot_sets.limit[i])))
             self.set_at[n, len(self.names) + at] = i
         if not cells:
             return
-        width = 1 + max(held.values())
+        width = 1 + max(last_column.values())
         load = np.zeros((len(self.loads), width))
         limit = np.full((self.instance.num_nodes, width), np.inf)
         for at, n, units, members, most in cells:
@@ -295,9 +295,9 @@ def spread(
             None, tuple(violation("workers", names[i], filled[i], wanted[i]) for i in over)
         )
     missing = np.where(wanted >= 0, wanted - filled, 0)
-    given = np.zeros_like(least)
+    added = np.zeros_like(least)
     edges = np.flatnonzero(groups.counted & (most > least) & (slots > used)[groups.node])
-    given[edges], few = flow(
+    added[edges], few = flow(
         missing,
         groups.topology[edges],
         groups.node[edges],
@@ -305,11 +305,11 @@ def spread(
         slots - used,
     )
     if len(few):
-        needed, lack = wanted[few].sum(), (missing - groups.of_topologies(given))[few].sum()
+        needed, lack = wanted[few].sum(), (missing - groups.of_topologies(added))[few].sum()
         return Spread(
             None, (violation("workers", groups.topology_ids(few), needed, needed - lack),)
         )
-    return Spread(least + given)
+    return Spread(least + added)
 
 
 def flow(
@@ -334,14 +334,14 @@ def flow(
     capacity = np.concatenate([missing, most, room]).astype(np.int32)
     graph = csr_array((capacity, (start, end)), shape=(size, size))
     result = maximum_flow(graph, source, sink)
-    given = np.asarray(result.flow[topology, kinds + node]).astype(np.int64)
+    assigned = np.asarray(result.flow[topology, kinds + node]).astype(np.int64)
     if result.flow_value == missing.sum():
-        return given, np.zeros(0, dtype=np.int64)
+        return assigned, np.zeros(0, dtype=np.int64)
     # minimum cut: the topologies still reached from the source together want more than there is
     left = csr_array(graph - result.flow)
     left.eliminate_zeros()
     reached = breadth_first_order(left, source, return_predecessors=False)
-    return given, np.sort(reached[reached < kinds]).astype(np.int64)
+    return assigned, np.sort(reached[reached < kinds]).astype(np.int64)
 
 
 # The assignment to slots that restarts fewest workers, where a limit says how many may.
@@ -372,10 +372,10 @@ class Worker(NamedTuple):
 def workers_of(node: Ints, slot: Ints) -> list[Worker]:
     """Return the slots that hold a task, by node and number."""
     placed = np.flatnonzero((node >= 0) & (slot >= 0))
-    found: dict[tuple[int, int], list[int]] = {}
+    tasks_in: dict[tuple[int, int], list[int]] = {}
     for t, n, s in zip(placed.tolist(), node[placed].tolist(), slot[placed].tolist(), strict=True):
-        found.setdefault((n, s), []).append(t)
-    return [Worker(n, s, tuple(tasks)) for (n, s), tasks in sorted(found.items())]
+        tasks_in.setdefault((n, s), []).append(t)
+    return [Worker(n, s, tuple(tasks)) for (n, s), tasks in sorted(tasks_in.items())]
 
 
 def renumbered(instance: Instance, node: Ints, slot: Ints) -> Ints:
@@ -386,29 +386,29 @@ def renumbered(instance: Instance, node: Ints, slot: Ints) -> Ints:
     for worker in now:
         numbers.setdefault(worker.node, set()).add(worker.slot)
     changed: dict[int, list[Worker]] = {}
-    found = np.array(slot)
-    kept: dict[int, set[int]] = {}
+    renumbered_slot = np.array(slot)
+    unchanged: dict[int, set[int]] = {}
     for worker in workers_of(node, slot):
         number = running.get((worker.node, worker.tasks))
         if number is None:
             changed.setdefault(worker.node, []).append(worker)
         else:
-            found[list(worker.tasks)] = number
-            kept.setdefault(worker.node, set()).add(number)
+            renumbered_slot[list(worker.tasks)] = number
+            unchanged.setdefault(worker.node, set()).add(number)
     for n, workers in changed.items():
-        own = numbers.get(n, set())
-        free = sorted(own - kept.get(n, set()))
-        wanted = iter(range(len(own) + len(workers)))
+        slots_now = numbers.get(n, set())
+        free = sorted(slots_now - unchanged.get(n, set()))
+        wanted = iter(range(len(slots_now) + len(workers)))
         while len(free) < len(workers):
             number = next(wanted)
-            if number not in own:
+            if number not in slots_now:
                 free.append(number)
         # a changed worker stays where most of it is, then by number
         for worker in workers:
             at = next((s for s in free if s == worker.slot), free[0])
             free.remove(at)
-            found[list(worker.tasks)] = at
-    return found
+            renumbered_slot[list(worker.tasks)] = at
+    return renumbered_slot
 
 
 class Restarts:
@@ -433,21 +433,21 @@ class Restarts:
         """Return the slots with other numbers if that is enough."""
         if slot is None:
             return None
-        found = renumbered(self.instance, self.node, slot)
-        count = workers_restarted(self.instance, self.node, found)
-        return found if count is not None and count <= self.most else None
+        candidate = renumbered(self.instance, self.node, slot)
+        count = workers_restarted(self.instance, self.node, candidate)
+        return candidate if count is not None and count <= self.most else None
 
     @cached_property
     def whole(self) -> list[int]:
         """Workers now whose tasks are all on their node still, and of one topology."""
         topology, node = self.instance.task_topology, self.node
-        found = []
+        unsplit = []
         for k, worker in enumerate(self.now):
             tasks = list(worker.tasks)
             kinds = {int(kind) for kind in topology[tasks]} - {-1}
             if (node[tasks] == worker.node).all() and len(kinds) <= 1:
-                found.append(k)
-        return found
+                unsplit.append(k)
+        return unsplit
 
     def search(self, work: int) -> tuple[Ints | None, bool]:
         """Return slots within the limit, or whether it is proven that there are none."""
@@ -457,12 +457,12 @@ class Restarts:
             return None, True
         left, proven = _TRIALS, True
         for number in range(len(self.whole), max(least, 0) - 1, -1):
-            for kept in combinations(self.whole, number):
-                for more in self._more(kept, number - least):
+            for unchanged in combinations(self.whole, number):
+                for more in self._more(unchanged, number - least):
                     if left == 0:
                         return None, False
                     left -= 1
-                    changed = self._keeping(kept, more)
+                    changed = self._keeping(unchanged, more)
                     if changed is None:
                         break
                     slot, sure = self.assign(changed, work // 20)
@@ -472,36 +472,36 @@ class Restarts:
                     proven &= sure and slot is None
         return None, proven
 
-    def _more(self, kept: tuple[int, ...], spare: int) -> Iterator[Ints]:
+    def _more(self, unchanged: tuple[int, ...], spare: int) -> Iterator[Ints]:
         """Yield how many slots more than now each node may use, where so many more may restart."""
         nodes = self.instance.num_nodes
         now = np.bincount([w.node for w in self.now], minlength=nodes)
-        kept_at = np.bincount([self.now[k].node for k in kept], minlength=nodes)
-        tasks = np.array([len(self.now[k].tasks) for k in kept], dtype=np.int64)
+        unchanged_at = np.bincount([self.now[k].node for k in unchanged], minlength=nodes)
+        tasks = np.array([len(self.now[k].tasks) for k in unchanged], dtype=np.int64)
         counts = np.bincount(self.node[self.node >= 0], minlength=nodes)
         loose = counts - np.bincount(
-            [self.now[k].node for k in kept], tasks, minlength=nodes
+            [self.now[k].node for k in unchanged], tasks, minlength=nodes
         ).astype(np.int64)
         slots = self.instance.nodes.slots
         room = np.where(slots < 0, loose, slots - now)
-        most = np.clip(np.minimum(kept_at + loose - now, room), 0, None)
-        least = np.clip(kept_at + (loose > 0) - now, 0, None)
+        most = np.clip(np.minimum(unchanged_at + loose - now, room), 0, None)
+        least = np.clip(unchanged_at + (loose > 0) - now, 0, None)
         if (least > most).any() or least.sum() > spare:
             return
         yield from _spread(least, most, spare - int(least.sum()), 0)
 
-    def _keeping(self, kept: tuple[int, ...], more: Ints) -> Instance | None:
+    def _keeping(self, unchanged: tuple[int, ...], more: Ints) -> Instance | None:
         """Return the instance in which these workers are topologies of their own."""
         instance, topology = self.instance, self.instance.task_topology
         table, operators, nodes = instance.topologies, instance.operators, instance.nodes
         names, workers = list(table.ids), table.workers.astype(np.int64)
         size = np.bincount(topology + 1, minlength=len(names) + 1)[1:]
         wanted = np.where(workers < 0, -1, np.minimum(workers, size))
-        own = np.array(topology)
-        for k in kept:
+        new_topology = np.array(topology)
+        for k in unchanged:
             tasks = list(self.now[k].tasks)
             of = int(topology[tasks].max())
-            own[tasks] = len(names)
+            new_topology[tasks] = len(names)
             names.append(f"worker {k}")
             wanted = np.append(wanted, 1)
             if of >= 0:
@@ -512,14 +512,14 @@ class Restarts:
         if (fixed & ((left > size) | (left < (size > 0)))).any():
             return None
         wanted[: len(workers)][fixed & (size == 0)] = -1
-        loose = np.ones(len(own), dtype=np.bool_)
-        loose[[t for k in kept for t in self.now[k].tasks]] = False
-        if (own[loose] < 0).all():  # none of them may join a worker that is kept
-            own[loose] = len(names)
+        loose = np.ones(len(new_topology), dtype=np.bool_)
+        loose[[t for k in unchanged for t in self.now[k].tasks]] = False
+        if (new_topology[loose] < 0).all():  # none of them may join a worker that is kept
+            new_topology[loose] = len(names)
             names.append("others")
             wanted = np.append(wanted, -1)
         now = np.bincount([w.node for w in self.now], minlength=instance.num_nodes)
-        kinds, of_task = np.unique(own, return_inverse=True)
+        kinds, of_task = np.unique(new_topology, return_inverse=True)
         changed = replace(
             instance,
             nodes=replace(nodes, slots=(now + more).astype(nodes.slots.dtype)),
@@ -535,13 +535,17 @@ class Restarts:
             ),
             limits=replace(instance.limits, max_workers_restarted=None),
         )
-        return self._parted(changed, own < 0, kept) if (own < 0).any() else changed
+        return (
+            self._parted(changed, new_topology < 0, unchanged)
+            if (new_topology < 0).any()
+            else changed
+        )
 
-    def _parted(self, changed: Instance, joining: Bools, kept: tuple[int, ...]) -> Instance:
+    def _parted(self, changed: Instance, joining: Bools, unchanged: tuple[int, ...]) -> Instance:
         """Return the instance whose slots have room for all that may join others, or a worker."""
         nodes, tasks, room = changed.nodes, changed.tasks, float(joining.sum())
         load = joining.astype(np.float64)
-        load[[self.now[k].tasks[0] for k in kept]] = room
+        load[[self.now[k].tasks[0] for k in unchanged]] = room
         beside = np.full((len(nodes.ids), 1), room)
         return replace(
             changed,
