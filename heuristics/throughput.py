@@ -72,26 +72,26 @@ def starts_of(binding: Instance, instance: Instance, request: Request) -> list[I
     Where none comes of the constructions, a small model without an objective is asked for one: at
     best for one that carries the current input.
     """
-    found: list[Ints] = []
+    starts: list[Ints] = []
     least = np.inf
     for node in _candidates(binding, instance, request):
-        at = _mended(binding, node)
+        at = _repaired(binding, node)
         if at is None:
             continue
-        found.append(at)
+        starts.append(at)
         if (load := load_of(instance, at)) < least:
             least = load
             request.offer(at)
-    for problem in () if found else (instance, binding):
-        made = find_plan(problem, request) if request.remaining() != 0.0 else None
-        kept = None if made is None else _mended(binding, made)
-        if kept is not None:
-            request.offer(kept)
-            return [kept]
-    return found
+    for problem in () if starts else (instance, binding):
+        planned = find_plan(problem, request) if request.remaining() != 0.0 else None
+        repaired = None if planned is None else _repaired(binding, planned)
+        if repaired is not None:
+            request.offer(repaired)
+            return [repaired]
+    return starts
 
 
-def _mended(binding: Instance, node: Ints) -> Ints | None:
+def _repaired(binding: Instance, node: Ints) -> Ints | None:
     """Return a placement that keeps all that binds, by repair where it does not yet."""
     at = np.asarray(node, dtype=np.int32)
     for mend in (False, True):
@@ -110,11 +110,11 @@ def _candidates(binding: Instance, instance: Instance, request: Request) -> Iter
     roomy = eased(instance)
     if instance.num_tasks <= _MANY and instance.flows.num_pairs <= _MANY_PAIRS:
         for method in map(get_method, _OTHERS):
-            found = None
+            start = None
             if is_suitable(method, roomy):
-                found = one_start(method, roomy, request, _SHARE)
-            if found is not None:
-                yield found.node
+                start = one_start(method, roomy, request, _SHARE)
+            if start is not None:
+                yield start.node
     yield next(packings(roomy))
     yield next(packings(binding))
 
@@ -230,11 +230,11 @@ def _annealing(
     instance: Instance, request: Request, low: float, recorder: ProgressRecorder | None = None
 ) -> Annealing:
     """Return a search for the rate, and for less traffic at that rate."""
-    known = [rate_at(low)] if low > 0 else []
+    bounds = [rate_at(low)] if low > 0 else []
     if recorder is not None:
-        recorder.note(bound=known[0] if known else None)
+        recorder.note(bound=bounds[0] if bounds else None)
     note = (lambda _: None) if recorder is None else recorder.note
-    return Annealing(instance, find_objective("sustainable_rate,imc_gain"), request, note, known)
+    return Annealing(instance, find_objective("sustainable_rate,imc_gain"), request, note, bounds)
 
 
 def _anneal(search: Annealing, ranked: list[Ints]) -> None:
@@ -253,8 +253,8 @@ def _steps(search: Annealing) -> int:
 
 def _after_losses(instance: Instance, request: Request, low: float, start: Ints) -> Annealing:
     """Go on from the plan of the best rate to what is left of it after a loss."""
-    known = [rate_at(low)] if low > 0 else []
-    search = Annealing(instance, find_objective(LOSS), request, bounds=known)
+    bounds = [rate_at(low)] if low > 0 else []
+    search = Annealing(instance, find_objective(LOSS), request, bounds=bounds)
     search.take(start)
     if search.best is not None:
         each = max(1, instance.num_tasks * instance.num_nodes)
@@ -340,8 +340,8 @@ class _Finder:
         left = self.request.remaining()
         if left == 0:
             return False
-        asked = replace(self.request, time_limit=left, warm_start=self.best).apart()
-        return self.take(self.search(instance, asked))
+        request = replace(self.request, time_limit=left, warm_start=self.best).apart()
+        return self.take(self.search(instance, request))
 
     def take(self, node: Ints | None) -> bool:
         """Take a plan if it keeps everything and is better."""
@@ -394,11 +394,11 @@ def _close_nodes(finder: _Finder, low: int) -> None:
         return
     closed = np.zeros(instance.num_nodes, dtype=np.bool_)
     while finder.best is not None and finder.count(finder.best) > low:
-        held = np.bincount(finder.best, minlength=instance.num_nodes)
-        used = np.flatnonzero(held)
+        num_tasks = np.bincount(finder.best, minlength=instance.num_nodes)
+        used = np.flatnonzero(num_tasks)
         again = False
-        for n in used[np.argsort(held[used], kind="stable")].tolist():
-            tried = closed | (held == 0)
+        for n in used[np.argsort(num_tasks[used], kind="stable")].tolist():
+            tried = closed | (num_tasks == 0)
             tried[n] = True
             again = finder.find(_without(instance, tried))
             if again:

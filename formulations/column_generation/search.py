@@ -138,7 +138,7 @@ def search_counts(
     changed = np.zeros(num_nodes, np.int64)  # when a node last changed
     checked = np.zeros((num_nodes, num_nodes), np.int32)  # and a pair was last looked at
     size = placed.left.copy()
-    own = _own_traffic(size, placed.rate)
+    traffic_of_one = _traffic_of_one(size, placed.rate)
     best = placed.held.copy()
     budget = np.full(1, pairs)
     best_gain, best_index, clock, pooled = -1.0, -1, 0, 0
@@ -148,7 +148,7 @@ def search_counts(
         since = clock
         if step < len(shares):
             clear(placed, size)
-            fill_by_patterns(placed, own, shares[step], most_steps)
+            fill_by_patterns(placed, traffic_of_one, shares[step], most_steps)
         elif step < built:
             put(placed, starts[step - len(shares)], size)
         else:
@@ -159,7 +159,7 @@ def search_counts(
                 checked[:] = clock - 1
             kick(placed, changed, clock, strength * (1 + (step - built) % 4))
         if step < built:
-            if placed.left.sum() > 0 or not _floors_kept(placed):
+            if placed.left.sum() > 0 or not _meets_floors(placed):
                 continue
             changed[:] = clock
         clock = settle(placed, scratch, changed, checked, clock, most_steps, least_gain, budget)
@@ -197,23 +197,23 @@ def _restore(placed, table, changed, clock):
 
 
 @helper
-def _floors_kept(placed):
+def _meets_floors(placed):
     """Whether every node meets its lower bounds."""
-    kept = True
+    meets = True
     for node in range(placed.spare.shape[0]):
-        kept = kept and _may_lose(placed, node)
-    return kept
+        meets = meets and _may_lose(placed, node)
+    return meets
 
 
 @helper
-def _own_traffic(size, rate):
+def _traffic_of_one(size, rate):
     """(G,) all traffic of one task of each class."""
-    own = np.zeros(len(size))
+    traffic = np.zeros(len(size))
     for g in range(len(size)):
         for h in range(len(size)):
-            own[g] += rate[g, h] * size[h]
-        own[g] -= rate[g, g]
-    return own
+            traffic[g] += rate[g, h] * size[h]
+        traffic[g] -= rate[g, g]
+    return traffic
 
 
 @helper
@@ -284,10 +284,10 @@ def _random_task(placed, node):
 @helper
 def _may_lose(placed, node):
     """Whether a node still meets its lower bounds."""
-    kept = True
+    meets = True
     for r in range(placed.spare.shape[1]):
-        kept = kept and placed.spare[node, r] >= 0.0
-    return kept
+        meets = meets and placed.spare[node, r] >= 0.0
+    return meets
 
 
 @helper
@@ -309,11 +309,11 @@ def _swapped(placed, g, other, source, target):
 
 
 @helper
-def fill_by_patterns(placed, own, share, most_steps):
+def fill_by_patterns(placed, traffic_of_one, share, most_steps):
     """Give every node, most room first, the pattern of the best score; return whether all fit.
 
     `placed`: nothing; changed in place.
-    `own`: (G,) all traffic of one task of each class.
+    `traffic_of_one`: (G,) all traffic of one task of each class.
     `share`: the score of a pattern is the traffic within it minus this share of what its tasks have
         in all: 0 prefers much traffic, 1/2 prefers tasks that bring all their traffic along.
     `most_steps`: patterns looked at a node at most.
@@ -327,7 +327,7 @@ def fill_by_patterns(placed, own, share, most_steps):
             if not taken[other] and (node < 0 or placed.room[other, 0] > placed.room[node, 0]):
                 node = other
         taken[node] = True
-        if _best_pattern(placed, own, share, node, most_steps, best):
+        if _best_pattern(placed, traffic_of_one, share, node, most_steps, best):
             for g in range(num_classes):
                 if best[g] > 0:
                     shift(placed, g, node, best[g])
@@ -335,7 +335,7 @@ def fill_by_patterns(placed, own, share, most_steps):
 
 
 @helper
-def _best_pattern(placed, own, share, node, most_steps, best):
+def _best_pattern(placed, traffic_of_one, share, node, most_steps, best):
     """Find the pattern of best score that fits a node, depth-first; return whether one gains."""
     num_classes, num_resources = placed.load.shape
     picked = np.zeros(num_classes, np.int64)
@@ -344,7 +344,7 @@ def _best_pattern(placed, own, share, node, most_steps, best):
     used = np.zeros((num_classes + 1, num_resources))
     following = np.zeros(num_classes + 1, np.int64)
     level, steps = 0, 0
-    found, best_value = False, -np.inf
+    any_gains, best_value = False, -np.inf
     following[0] = _most(placed, 0, node, used[0])
     while level >= 0:
         if following[level] < 0 or steps >= most_steps:
@@ -359,18 +359,18 @@ def _best_pattern(placed, own, share, node, most_steps, best):
             gain += placed.rate[level, above] * number * picked[above]
         picked[level] = number
         inside[level + 1] = inside[level] + gain
-        value[level + 1] = value[level] + gain - share * number * own[level]
+        value[level + 1] = value[level] + gain - share * number * traffic_of_one[level]
         for r in range(num_resources):
             used[level + 1, r] = used[level, r] + number * placed.load[level, r]
         if level == num_classes - 1:
             if inside[num_classes] > 0.0 and value[num_classes] > best_value:
-                best_value, found = value[num_classes], True
+                best_value, any_gains = value[num_classes], True
                 for g in range(num_classes):
                     best[g] = picked[g]
         else:
             level += 1
             following[level] = _most(placed, level, node, used[level])
-    return found
+    return any_gains
 
 
 @helper

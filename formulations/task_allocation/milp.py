@@ -119,9 +119,9 @@ class _Solve:
     def __init__(
         self, name: str, instance: Instance, request: Request, *, drain: bool = True
     ) -> None:
-        asked = find_objective(request.objective or METHOD.objective)
+        objective = find_objective(request.objective or METHOD.objective)
         self.instance, self.request = instance, request
-        self.objective = in_units(asked, request.scale.of)
+        self.objective = in_units(objective, request.scale.of)
         self.solver = request.solver or "highs"
         check_known(instance, self.objective, _anywhere(instance))
         self.binding, self.exact = without_slots(instance, _HONOURS)
@@ -131,13 +131,13 @@ class _Solve:
             names.add("load_distance")
         for figure in sorted(names.intersection(CONTINUOUS_FIGURES)):
             refuse_continuous(self.solver, f"{figure} is continuous in the model")
-        self.kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
+        self.rules_kept = kept_by(METHOD.honours if name == METHOD.name else _HONOURS)
         self.ordered = bool(request.options["break_symmetry"])
         keys = node_keys(instance, names)
         products = bool(names.intersection(TRAFFIC_FIGURES)) or bool(instance.crossing_cost.any())
         if not self.exact:  # nodes of equal room may have other slots
-            own = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
-            keys = own if keys is None else np.column_stack([keys, own])
+            slot_keys = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
+            keys = slot_keys if keys is None else np.column_stack([keys, slot_keys])
         others = OTHERS if name == "imc-milp" else "use plan-search"
         self.allocation = build(
             self.binding, break_symmetry=self.ordered, alike=keys,
@@ -161,8 +161,10 @@ class _Solve:
         """Return the starts that are feasible, identical nodes numbered as the model wants."""
         classes, request = self.allocation.classes, self.request
         starts = feasible_starts(self.instance, request, classes)
-        found = request.start()
-        starts += [] if found is None else feasible_among(self.instance, [found.node], classes)
+        incumbent = request.start()
+        starts += (
+            [] if incumbent is None else feasible_among(self.instance, [incumbent.node], classes)
+        )
         if self.ordered:
             starts = [relabelled(start, classes) for start in starts]
         if request.warm_start is not None:
@@ -178,12 +180,12 @@ class _Solve:
         return True
 
     def _values(self, node: Ints) -> tuple[float, ...]:
-        placement, found = Placement(self.instance, node), []
+        placement, values = Placement(self.instance, node), []
         for level in self.objective.levels:
             value = level.measured(placement).value
             assert value is not None
-            found.append(float(f"{-value if level.sense == 'max' else value:.9e}"))
-        return tuple(found)
+            values.append(float(f"{-value if level.sense == 'max' else value:.9e}"))
+        return tuple(values)
 
     def run(self) -> None:
         """Solve the levels; the plan and what is proved go into the outcome."""
@@ -222,11 +224,11 @@ class _Solve:
         share = _SHARE if k + 1 < len(self.objective.levels) else 1.0
 
         def solve() -> LinearSolution:
-            asked = request.solving(share)
-            if asked["gap"] is None and len(self.objective.levels) > 1:
-                asked["gap"] = 0.0
+            settings = request.solving(share)
+            if settings["gap"] is None and len(self.objective.levels) > 1:
+                settings["gap"] = 0.0
             return solve_linear(
-                allocation.model, self.solver, **asked,
+                allocation.model, self.solver, **settings,
                 warm_start=None if self.node is None else self.vector(self.node),
                 progress=_scaled_progress(request, sign, began) if k == 0 else None,
             )  # fmt: skip
@@ -234,7 +236,9 @@ class _Solve:
         def worse(node: Ints) -> bool:
             return self._values(node)[:k] > self.values[:k]
 
-        answer, cuts = solve_exactly(self.instance, allocation, self.kept, request, solve, worse)
+        answer, cuts = solve_exactly(
+            self.instance, allocation, self.rules_kept, request, solve, worse
+        )
         if cuts:
             outcome.notes.append(
                 f"{cuts} placements that {answer.solver} took for feasible within its tolerance "
@@ -275,22 +279,24 @@ class _Solve:
             least = min(abs(weight) * self.figures.of(part).unit for weight, part in level.parts)
             if hidden > level.optimal_gap * max(abs(value), SCALED_TOTAL * least):
                 return max(bound, value) + hidden
-        found = _settled(level, expression, value, bound)
+        settled = _settled(level, expression, value, bound)
         terms = np.abs(expression.value[expression.value != 0])
-        if found is None or level.parts or not len(terms) or value is None:
-            return found
+        if settled is None or level.parts or not len(terms) or value is None:
+            return settled
         # beside a term this much larger a solver does not see the least
         hidden = _TOLERANCE / SCALED_TOTAL * float(terms.max())
         if hidden <= terms.min() / 2 or hidden <= level.optimal_gap * abs(value):
-            return found
+            return settled
         if level.sense == "max":
-            return min(max(found, value) + hidden, expression.best)
-        return max(min(found, value) - hidden, expression.best)
+            return min(max(settled, value) + hidden, expression.best)
+        return max(min(settled, value) - hidden, expression.best)
 
     def _unknown(self, level: Figure) -> float | None:
         """Return the best value of what was cut off though it may fit the slots."""
-        found = (level.measured(Placement(self.instance, n)).value for n in self.allocation.unknown)
-        values = [value for value in found if value is not None]
+        measured = (
+            level.measured(Placement(self.instance, n)).value for n in self.allocation.unknown
+        )
+        values = [value for value in measured if value is not None]
         return (max if level.sense == "max" else min)(values, default=None)
 
     def _first(self, answer: LinearSolution, sign: float, began: float) -> None:
@@ -355,13 +361,13 @@ def _settled(
     # a model's first bound may not see what no plan is better than
     bound = min(bound, expression.best) if level.sense == "max" else max(bound, expression.best)
     off = abs(bound - value) / expression.unit
-    known = ABSOLUTE_ZERO
+    tolerance = ABSOLUTE_ZERO
     if level.better(value, bound):
-        known = _TOLERANCE
+        tolerance = _TOLERANCE
     elif not value:  # what is more than nothing is at least half of a term
         terms = np.abs(expression.value[expression.value != 0]) / expression.unit
-        known = max(known, min([_TOLERANCE, *(terms / 2)]))
-    return value if off <= known else bound
+        tolerance = max(tolerance, min([_TOLERANCE, *(terms / 2)]))
+    return value if off <= tolerance else bound
 
 
 def find_plan(instance: Instance, request: Request) -> Ints | None:
@@ -374,9 +380,9 @@ def find_plan(instance: Instance, request: Request) -> Ints | None:
     allocation = build(instance, products=False, drain=False)
 
     def solve() -> LinearSolution:
-        asked = {**request.solving(), "gap": None}
+        settings = {**request.solving(), "gap": None}
         return solve_linear(
-            allocation.model, "highs", options={"mip_max_nodes": _PLAN_NODES}, **asked
+            allocation.model, "highs", options={"mip_max_nodes": _PLAN_NODES}, **settings
         )
 
     try:

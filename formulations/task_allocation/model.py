@@ -193,8 +193,8 @@ def build(
     for r in range(instance.num_resources if star_rows else 0):
         add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, placing, rules, budgets(instance))
-    known = (pair, at, z) if products else None
-    crossings = Crossings(model, instance, column, known, whole=whole_products)
+    product_columns = (pair, at, z) if products else None
+    crossings = Crossings(model, instance, column, product_columns, whole=whole_products)
     add_links(crossings)
     if break_symmetry:
         add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
@@ -224,21 +224,21 @@ def _none_of(pairs: TaskPairs) -> TaskPairs:
 def solve_exactly(
     instance: Instance,
     allocation: AllocationModel,
-    kept: frozenset[str],
+    rules_kept: frozenset[str],
     request: Request,
     solve: Callable[[], LinearSolution],
     worse: Callable[[Ints], bool] | None = None,
 ) -> tuple[LinearSolution, int]:
     """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
 
-    `kept`: names of the violations that count.
+    `rules_kept`: names of the violations that count.
     `solve`: solves the model as it stands, in the time that the request has left.
     `worse`: whether a placement is to be cut off though it keeps all rules.
     """
 
     def refused(x: Floats) -> bool:
         node = allocation.place(x)
-        if cut_off(instance, allocation, node, kept):
+        if cut_off(instance, allocation, node, rules_kept):
             return True
         if worse is None or not worse(node):
             return False
@@ -249,17 +249,17 @@ def solve_exactly(
 
 
 def cut_off(
-    instance: Instance, allocation: AllocationModel, node: Ints, kept: frozenset[str]
+    instance: Instance, allocation: AllocationModel, node: Ints, rules_kept: frozenset[str]
 ) -> bool:
     """Add rows that a placement breaks, where it breaks a rule; return whether it does.
 
-    `kept`: names of the violations that count.
+    `rules_kept`: names of the violations that count.
     """
     placement = Placement(instance, node)
-    found = [violation for violation in broken(placement) if violation.rule in kept]
-    if not found:
+    violations = [violation for violation in broken(placement) if violation.rule in rules_kept]
+    if not violations:
         return False
-    if all(undecided(placement, violation) for violation in found):
+    if all(undecided(placement, violation) for violation in violations):
         allocation.unknown.append(node)
     loads, bound = node_loads(instance, node), instance.nodes.capacity * _max_utilisation(instance)
     crosses = instance.crossing_cost.any(axis=0)
@@ -311,8 +311,8 @@ def _undealt(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any
 def _cannot_be_dealt(instance: Instance, tasks: Ints, n: int) -> bool:
     alone = np.full(instance.num_tasks, -1, dtype=np.int32)
     alone[tasks] = n
-    found = assign_slots(instance, alone)
-    return found.slot is None and found.proven
+    assignment = assign_slots(instance, alone)
+    return assignment.slot is None and assignment.proven
 
 
 def _cover(instance: Instance, tasks: Ints, n: int, r: int) -> Ints:
@@ -416,7 +416,7 @@ class FigureRows:
 
     def __init__(self, instance: Instance, allocation: AllocationModel, rules: PlaceRules) -> None:
         self.instance, self.allocation, self.rules = instance, allocation, rules
-        self._known: dict[str, Expression] = {}
+        self._expressions: dict[str, Expression] = {}
         self._completed: list[tuple[NDArray[Any], Callable[[Placement], Any]]] = []
         self._used: NDArray[Any] | None = None
 
@@ -441,19 +441,19 @@ class FigureRows:
 
     def _figure(self, figure: Figure) -> Expression:
         name = figure.name
-        if name not in self._known:
+        if name not in self._expressions:
             if name in TRAFFIC_FIGURES:
-                found = self._traffic(name)
+                expression = self._traffic(name)
             elif name in _MOVE_FIGURES:
-                found = self._moves(counted=name == "migrations")
+                expression = self._moves(counted=name == "migrations")
             elif name in ("nodes_used", "used_capacity"):
-                found = self._in_use(by_capacity=name == "used_capacity")
+                expression = self._in_use(by_capacity=name == "used_capacity")
             elif name == "mean_absolute_deviation":
-                found = self._deviation()
+                expression = self._deviation()
             else:
-                found = self._maximum(figure)
-            self._known[name] = found
-        return self._known[name]
+                expression = self._maximum(figure)
+            self._expressions[name] = expression
+        return self._expressions[name]
 
     def _traffic(self, name: str) -> Expression:
         """Σ_(u,v) Σ_n r_uv z_uvn; less that of the total; as a part of the total."""
@@ -535,7 +535,7 @@ class FigureRows:
 
     def _node_utilisations(self) -> list[_UtilisationTerms]:
         """(background + load) / capacity of each node and resource that has one."""
-        nodes, found = self.instance.nodes, []
+        nodes, terms = self.instance.nodes, []
         for r in range(self.instance.num_resources):
             node, column, value, constant = self.allocation.loaded.sums(self.allocation.load[:, r])
             for n in range(self.instance.num_nodes):
@@ -544,25 +544,25 @@ class FigureRows:
                     on = (node == n) & (value != 0.0)
                     base = (nodes.background[n, r] + constant[n]) / room
                     of = {"node": n, "resource": r}
-                    found.append(_UtilisationTerms(column[on], value[on] / room, float(base), of))
-        return found
+                    terms.append(_UtilisationTerms(column[on], value[on] / room, float(base), of))
+        return terms
 
     def _link_utilisations(self) -> list[_UtilisationTerms]:
         """(background + what crosses) / capacity of each link that has one."""
-        links, found = self.instance.links, []
+        links, terms = self.instance.links, []
         for i in np.flatnonzero((links.capacity > 0) & np.isfinite(links.capacity)).tolist():
             column, value = self.allocation.crossings.of(i)
             room = links.capacity[i]
             base = float(links.background[i] / room)
-            found.append(_UtilisationTerms(column, value / room, base, {"link": i}))
-        return found
+            terms.append(_UtilisationTerms(column, value / room, base, {"link": i}))
+        return terms
 
     def _deviation(self) -> Expression:
         """Σ_n |u_n − ū| / N' over the N' staying nodes that have a capacity."""
         instance, nodes = self.instance, self.instance.nodes
         capacity, background = nodes.capacity[:, 0], nodes.background[:, 0]
-        known = np.isfinite(capacity) & ((capacity > 0) | (background == 0))
-        counted = np.flatnonzero(known & instance.open_nodes)
+        has_share = np.isfinite(capacity) & ((capacity > 0) | (background == 0))
+        counted = np.flatnonzero(has_share & instance.open_nodes)
         of_one = np.zeros(len(capacity))
         np.divide(1.0, capacity, out=of_one, where=capacity > 0)
         total = instance.total_load[0] + instance.crossing_cost[:, 0].sum() * instance.total_traffic

@@ -190,8 +190,10 @@ def build(
     column[task, node] = x
     # min θ, or with θ ≤ its upper bound the fewest moves Σ pays·x, or the fewest nodes Σ y
     weight = 0.0 if counting else 1.0
-    found = model.add_variables("highest_utilisation", 1, lower=low, upper=high, objective=weight)
-    highest = int(found.indices[0])
+    theta_block = model.add_variables(
+        "highest_utilisation", 1, lower=low, upper=high, objective=weight
+    )
+    highest = int(theta_block.indices[0])
     placing = Placing.by_columns(x, task, node, may.shape)
     add_assignment(model, placing)
     if counting == NODES:
@@ -208,8 +210,8 @@ def build(
     if measured:
         for i, inside in enumerate(places.inside):
             link = places.link[len(places.room) + i]
-            kept = builder.together(inside, "inside", {"place": i}, exact=False)
-            _add_links(builder, {"place": i}, inside, link, kept, theta)
+            together = builder.together(inside, "inside", {"place": i}, exact=False)
+            _add_links(builder, {"place": i}, inside, link, together, theta)
     add_budgets(model, placing, rules, budgets(binding))
     also = np.column_stack([
         places.room, places.link[: len(may.T)], places.barred, places.inside.T,
@@ -233,15 +235,15 @@ def _add_nodes(
         # products are subtracted from a need, so a relaxed one only raises it; where a lower bound
         # makes more need welcome they have to be exact
         lifted = bool((np.isfinite(floor[n]) & cost.any(axis=0)).any())
-        kept = None
+        together = None
         if linked or cost.any():
-            kept = builder.together(inside, "together", {"node": n}, exact=lifted)
+            together = builder.together(inside, "together", {"node": n}, exact=lifted)
         for r in range(instance.num_resources):
             of = {"node": n, "resource": r}
             # load + crossing cost if all traffic crossed, less that of the pairs that stay together
             each = load[:, r] + cost[0, r] * builder.sent + cost[1, r] * builder.got
             pairs = cost[:, r].sum() * traffic
-            product = None if kept is None or not cost[:, r].any() else (kept, pairs)
+            product = None if together is None or not cost[:, r].any() else (together, pairs)
             if np.isfinite(hard[n, r]) or np.isfinite(floor[n, r]):
                 builder.row(
                     "capacity", of, inside, each, product, lower=floor[n, r], upper=hard[n, r]
@@ -249,8 +251,8 @@ def _add_nodes(
             if measured and np.isfinite(places.room[n, r]):
                 room = places.room[n, r]
                 _measure(builder, "utilisation", of, inside, each, product, room, highest)
-        if linked and kept is not None:
-            _add_links(builder, {"node": n}, inside, places.link[n], kept, highest)
+        if linked and together is not None:
+            _add_links(builder, {"node": n}, inside, places.link[n], together, highest)
 
 
 def _add_links(
@@ -258,14 +260,14 @@ def _add_links(
     of: Mapping[str, Any],
     inside: Bools,
     room: Floats,
-    kept: NDArray[Any],
+    together: NDArray[Any],
     highest: int | None,
 ) -> None:
     """What leaves some nodes, what enters them, and both together."""
     for (side, out, into), most in zip(_SIDES, room.tolist(), strict=True):
         if np.isfinite(most):
             each = out * builder.sent + into * builder.got
-            product = kept, (out + into) * builder.pairs.rate
+            product = together, (out + into) * builder.pairs.rate
             _measure(builder, f"link_{side}", of, inside, each, product, most, highest)
 
 
@@ -352,9 +354,11 @@ def _placed(
     """Solve a model until its placement keeps exactly what binds."""
 
     def solve() -> LinearSolution:
-        asked = {**request.solving(), "gap": request.gap or 0.0}
+        settings = {**request.solving(), "gap": request.gap or 0.0}
         report, solver = _rescaled_progress(request), request.solver or "highs"
-        return solve_linear(rate_model.model, solver, warm_start=vector, progress=report, **asked)
+        return solve_linear(
+            rate_model.model, solver, warm_start=vector, progress=report, **settings
+        )
 
     def cut_off(x: Floats) -> bool:
         node = rate_model.place(x)

@@ -84,7 +84,7 @@ def places_of(instance: Instance, *, limits: bool = False) -> Places:
         room = np.where(np.isfinite(room), np.maximum(placing_room(instance), 0.0), room)
         most = link_room(instance)
     left = np.maximum(most - links.background, 0.0)
-    found: dict[bytes, Floats] = {
+    rooms: dict[bytes, Floats] = {
         _mask(count, [n]).tobytes(): np.full(3, np.inf) for n in range(count)
     }
     for i in np.flatnonzero(np.isfinite(left)).tolist():
@@ -94,10 +94,10 @@ def places_of(instance: Instance, *, limits: bool = False) -> Places:
             continue  # nothing crosses it
         if inside.sum() == count - 1 > 1:  # what leaves all but one enters that one
             inside, side = ~inside, (INTO, OUT, BOTH)[side]
-        own = found.setdefault(inside.tobytes(), np.full(3, np.inf))
-        own[side] = min(own[side], left[i])
-    masks = np.frombuffer(b"".join(found), dtype=np.bool_).reshape(-1, count)
-    return Places(room, excess, np.array(list(found.values())), masks[count:])
+        link_room_of = rooms.setdefault(inside.tobytes(), np.full(3, np.inf))
+        link_room_of[side] = min(link_room_of[side], left[i])
+    masks = np.frombuffer(b"".join(rooms), dtype=np.bool_).reshape(-1, count)
+    return Places(room, excess, np.array(list(rooms.values())), masks[count:])
 
 
 def _mask(count: int, nodes: Any) -> Bools:
@@ -160,7 +160,7 @@ def list_patterns(  # type: ignore[no-untyped-def]
     among = np.zeros((groups + 1, groups))
     count = np.zeros(groups, dtype=np.int64)
     count[0] = -1
-    depth, found, seen = 0, 0, 0
+    depth, num_found, seen = 0, 0, 0
     while depth >= 0:
         count[depth] += 1
         c = count[depth]
@@ -213,12 +213,12 @@ def list_patterns(  # type: ignore[no-untyped-def]
         value = max(value, share_of(leaves, link[0]), share_of(enters, link[1]))
         value = max(value, share_of(leaves + enters, link[2]))
         if fits and value <= limit:
-            if found == len(values):
+            if num_found == len(values):
                 return -1
-            rows[found] = count
-            values[found] = value
-            found += 1
-    return found
+            rows[num_found] = count
+            values[num_found] = value
+            num_found += 1
+    return num_found
 
 
 _SAME = 1e-9
@@ -274,17 +274,17 @@ class Grouped:
         while True:
             rows = np.zeros((size, problem.num_classes), dtype=np.int64)
             values = np.zeros(size)
-            found = list_patterns(
+            num_patterns = list_patterns(
                 self.groups.sizes.astype(np.float64), self.groups.load, self.rate,
                 instance.crossing_cost, may, self.classes.room[k], self.classes.floor[k],
                 places.room[n], places.link[n], bool(places.barred[n]), limit, budget, rows, values,
             )  # fmt: skip
-            if found >= 0:
+            if num_patterns >= 0:
                 break
             if size >= most:
                 return None
             size = min(most, 8 * size)
-        rows, values = rows[:found], values[:found]
+        rows, values = rows[:num_patterns], values[:num_patterns]
         # more than the inflow of such a node would have to migrate onto it
         keep = self.paying(rows, np.array([k])).sum(axis=1) <= self.most_in[k]
         return rows[keep], values[keep]
@@ -333,10 +333,10 @@ def grouped(
     groups, rate = _alike(_unmoved(binding) if homes else binding, alike, method)
     task = groups.members[groups.indptr[:-1]].astype(np.int64)
     at_home = groups.counts(home, binding.num_nodes) if homes else np.zeros((len(home), 0))
-    kept = [places.room, places.link, places.barred]
+    node_keys = [places.room, places.link, places.barred]
     if homes:
-        kept += [at_home, rules.most_in]
-    classes = node_classes(_unmoved(binding) if homes else binding, np.column_stack(kept))
+        node_keys += [at_home, rules.most_in]
+    classes = node_classes(_unmoved(binding) if homes else binding, np.column_stack(node_keys))
     first = classes.members[classes.indptr[:-1]]
     free = np.repeat(groups.sizes[:, None], classes.num_classes, axis=1).astype(np.int64)
     if homes:
@@ -364,9 +364,9 @@ def _alike(instance: Instance, keys: Any, method: str) -> tuple[TaskGroups, Floa
     scale = max(float(totals.max(initial=0.0)), 1e-300)
     for also in (np.round(totals / scale, 12), np.arange(count)):
         groups = task_groups(instance, also if keys is None else np.column_stack([also, keys]))
-        found = _directed(groups, source, target, rate, _SAME * scale)
-        if found is not None:
-            return groups, found
+        group_rate = _directed(groups, source, target, rate, _SAME * scale)
+        if group_rate is not None:
+            return groups, group_rate
         if count > _FEW_TASKS:
             break
     reason = "needs groups of tasks with equal traffic to and from the same tasks"
@@ -434,13 +434,13 @@ def good_starts(binding: Instance, request: Request, *, searched: bool) -> list[
     `binding`: the instance without the limits that the rate measures.
     `searched`: whether the searches of the family are asked, too.
     """
-    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    candidates = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if binding.has_current and not request.cold:
-        given.append(binding.tasks.node)
-    found = request.start() if searched else None
-    given += [] if found is None else [found.node]
-    kept = _kept(binding, given)
-    return kept if kept or request.cold else _kept(binding, packings(binding))[:1]
+        candidates.append(binding.tasks.node)
+    start = request.start() if searched else None
+    candidates += [] if start is None else [start.node]
+    feasible = _feasible(binding, candidates)
+    return feasible if feasible or request.cold else _feasible(binding, packings(binding))[:1]
 
 
 def fullest_last(instance: Instance, starts: Iterable[Ints]) -> Ints | None:
@@ -459,11 +459,11 @@ def counted(instance: Instance, node: Ints, objective: str) -> float:
     return float(len(migrated_tasks(instance, node)))
 
 
-def _kept(binding: Instance, given: Iterable[Ints]) -> list[Ints]:
+def _feasible(binding: Instance, candidates: Iterable[Ints]) -> list[Ints]:
     kind, _, target = placing_masks(binding)
     return [
         node
-        for node in given
+        for node in candidates
         if (node >= 0).all()
         and target[kind, node].all()
         and evaluate_indices(binding, node.astype(np.int32)).feasible

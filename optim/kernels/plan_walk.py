@@ -240,7 +240,7 @@ def note(i, x, k, where, value):
 def refresh(i, x, n):
     """Reckon anew what a node breaks, and what figures have there."""
     resources, limits = i[RESOURCES], i[PARAMETERS] + EACH * i[FIGURES]
-    row, held = n * resources, i[i[HELD] + n]
+    row, num_tasks = n * resources, i[i[HELD] + n]
     # room: what the limits allow; capacity: shares in use; rate room: what the input may fill
     amount, fullest, highest, worst = 0.0, 0.0, 0.0, 0.0
     for r in range(resources):
@@ -253,7 +253,7 @@ def refresh(i, x, n):
         fullest = max(fullest, share_of(need, room))
         if x[i[CAPACITY] + row + r] > 0.0:
             highest = max(highest, (need + x[i[BACKGROUND] + row + r]) / x[i[CAPACITY] + row + r])
-        if held > 0:
+        if num_tasks > 0:
             most = x[i[RATE_ROOM] + row + r]
             worst = NEVER if most < 0.0 else max(worst, share_of(need, most))
     # load distance: |load - weight * mean| of nodes that stay, the excess alone of leaving ones
@@ -288,32 +288,32 @@ def refresh(i, x, n):
 @helper
 def _note_further(i, x, k, kind, n):
     """Note a figure of sums over nodes; `VALUES` holds what the node had of it."""
-    own, base = i[PARAMETERS] + EACH * k, i[AGGREGATES] + EACH * k
-    at, held = value_at(i, k, n), i[i[HELD] + n]
+    parameters, base = i[PARAMETERS] + EACH * k, i[AGGREGATES] + EACH * k
+    at, num_tasks = value_at(i, k, n), i[i[HELD] + n]
     row = n * i[RESOURCES]
     value = x[at]
     if kind == K_USED:
-        now = held * 1.0
+        now = num_tasks * 1.0
         x[base + FURTHER] += (1.0 if now > 0.0 else 0.0) - (1.0 if value > 0.0 else 0.0)
         # Σ sqrt(tasks held / usual): concave, so that a few tasks on many nodes cost most
-        usual = x[own + FIRST_OF]
+        usual = x[parameters + FIRST_OF]
         x[base + POWERS] += np.sqrt(min(1.0, now / usual)) - np.sqrt(min(1.0, value / usual))
         x[at] = now
     elif kind == K_USED_CAPACITY:
-        now = x[i[CAPACITY] + row] if held > 0 else 0.0
+        now = x[i[CAPACITY] + row] if num_tasks > 0 else 0.0
         now = now if now < np.inf else 0.0
         x[base + FURTHER] += now - value
         x[at] = now
     elif kind == K_USED_SHARE:
         room = x[i[CAPACITY] + row]
         now = 0.0
-        if held > 0 and 0.0 < room < np.inf:
+        if num_tasks > 0 and 0.0 < room < np.inf:
             now = need_of(i, x, n, 0) + x[i[BACKGROUND] + row]
         x[base + FURTHER] += now - value
         x[at] = now
     elif kind in (K_DEVIATION, K_RESOURCE_DEVIATION):
         # about a value near the mean, so that squares of large numbers do not cancel
-        r, usual = int(x[own + FIRST_OF]), x[own + SECOND_OF]
+        r, usual = int(x[parameters + FIRST_OF]), x[parameters + SECOND_OF]
         now = 0.0
         if _deviates(i, x, n, r):
             now = _share(i, x, n, r) - usual
@@ -429,10 +429,11 @@ def _shift_local(i, x, task, source, target):
         if side % 2 == 0:
             change += rate * (min(1, i[other + target]) - min(1, i[other + source]))
             continue
-        own = i[MEMBERS] + side * i[PLACES]  # it matters where it is the first, or last, receiver
-        if i[own + target] == 0:
+        # it matters where it is the first, or last, receiver
+        members = i[MEMBERS] + side * i[PLACES]
+        if i[members + target] == 0:
             change += rate * i[other + target]
-        if i[own + source] == 0:
+        if i[members + source] == 0:
             change -= rate * i[other + source]
     x[INSIDE] += change
 
@@ -551,11 +552,11 @@ def _after_losses(i, x, guard, k):
     greatest, powers, nodes, tasks = 0.0, 0.0, i[NODES], i[TASKS]
     root, reference = i[VALUES] + 2 * k * i[WIDTH] + 1, x[i[PARAMETERS] + EACH * k + REFERENCE]
     # sums are put back from a copy, as moving tasks back would leave rounding
-    gone, touched, known = np.zeros(tasks, np.int64), np.zeros(nodes, np.int64), np.empty(len(x))
+    gone, touched, saved = np.zeros(tasks, np.int64), np.zeros(nodes, np.int64), np.empty(len(x))
     for at in range(len(x)):
-        known[at] = x[at]
+        saved[at] = x[at]
     for lost in range(nodes):
-        count, seen, found = 0, 0, True
+        count, seen, all_restart = 0, 0, True
         # its tasks restart one by one, the heaviest first, each where it fills a node least
         for at in range(tasks if i[i[HELD] + lost] > 0 else 0):
             task = i[i[ORDER] + at]
@@ -563,7 +564,7 @@ def _after_losses(i, x, guard, k):
                 continue
             target = _restart_at(i, x, task, lost)
             if target < 0:
-                found = False
+                all_restart = False
                 break
             shift(i, x, guard, task, target)
             gone[count] = task
@@ -572,14 +573,14 @@ def _after_losses(i, x, guard, k):
                 touched[seen] = target
                 seen += 1
         high = NEVER
-        if found:
+        if all_restart:
             touched[seen] = lost
             settle(i, x, touched, seen + 1)
             high = x[root]
         for at in range(count - 1, -1, -1):
             shift(i, x, guard, gone[at], lost)
         for at in range(len(x)):
-            x[at] = known[at]
+            x[at] = saved[at]
         greatest = max(greatest, high)
         powers += power(high, reference)
     return greatest, powers
@@ -588,18 +589,22 @@ def _after_losses(i, x, guard, k):
 @inlined
 def is_among(some, count, one):
     """Whether one of the first of some numbers is this."""
-    found = False
+    among = False
     for at in range(count):
-        found = found or some[at] == one
-    return found
+        among = among or some[at] == one
+    return among
 
 
 @helper
 def figure_of(i, x, guard, k, blend):
     """Return the value of a figure, and what leads a search to it."""
-    kind, base, own = i[i[FIGURE_KINDS] + k], i[AGGREGATES] + EACH * k, i[PARAMETERS] + EACH * k
+    kind, base, parameters = (
+        i[i[FIGURE_KINDS] + k],
+        i[AGGREGATES] + EACH * k,
+        i[PARAMETERS] + EACH * k,
+    )
     if kind == K_INSIDE:
-        value = x[own + FIRST_OF] + x[own + SECOND_OF] * x[INSIDE]
+        value = x[parameters + FIRST_OF] + x[parameters + SECOND_OF] * x[INSIDE]
         return value, value
     if kind == K_MOVES:
         return x[MOVES], x[MOVES]
@@ -609,7 +614,7 @@ def figure_of(i, x, guard, k, blend):
         value = x[base + FURTHER]
         return value, (1.0 - blend) * value + blend * x[base + POWERS]
     if kind == K_USED_CAPACITY:
-        value = x[base + FURTHER] / x[own + FIRST_OF]
+        value = x[base + FURTHER] / x[parameters + FIRST_OF]
         return value, value
     if kind == K_USED_SHARE:
         return _used_share(i, x, k)
@@ -625,10 +630,10 @@ def figure_of(i, x, guard, k, blend):
         # smooth = (1 - b) · max + b · (Σ value^16)^(1/16)
         part = blend if greatest < NEVER else 1.0  # what never is reports nothing of the rest
         root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(max(0.0, powers)))))
-        smooth = (1.0 - part) * greatest + part * root * x[own + REFERENCE]
+        smooth = (1.0 - part) * greatest + part * root * x[parameters + REFERENCE]
     if kind in RATE_KINDS:
         # rate = 1 / share of the fullest row, and no more than what one thread sustains
-        threads = x[own + THREADS]
+        threads = x[parameters + THREADS]
         return 1.0 / max(greatest, threads, 1e-30), 1.0 / max(smooth, threads, 1e-30)
     return greatest, smooth
 
@@ -648,8 +653,8 @@ def _used_share(i, x, k):
 def _deviation(i, x, k, kind):
     """Return a deviation of nodes, and of links where it is of both."""
     base, nodes = i[AGGREGATES] + EACH * k, i[NODES]
-    own, at = i[PARAMETERS] + EACH * k, value_at(i, k, 0)
-    r = 0 if kind == K_MEAN_DEVIATION else int(x[own + FIRST_OF])
+    parameters, at = i[PARAMETERS] + EACH * k, value_at(i, k, 0)
+    r = 0 if kind == K_MEAN_DEVIATION else int(x[parameters + FIRST_OF])
     count, total = 0.0, 0.0
     for n in range(nodes):
         if _deviates(i, x, n, r):

@@ -475,7 +475,7 @@ def adopt(state, wished, least_gain):
 
     Returns number of moves made.
     """
-    made = 0
+    num_moves = 0
     while True:
         # each round looks at all again, for a move changes what others gain and fit
         best, best_gain = NOWHERE, least_gain
@@ -494,10 +494,10 @@ def adopt(state, wished, least_gain):
             if gain > best_gain:
                 best, best_gain = task, gain
         if best == NOWHERE:
-            return made
+            return num_moves
         take(state, best)
         put(state, best, wished[best])
-        made += 1
+        num_moves += 1
 
 
 _THOROUGH = 50_000_000  # Tasks × nodes up to which one task may be moved to make room for another.
@@ -536,14 +536,14 @@ def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> Re
         mended; packings by first, best and worst fit, mended. If none is complete, the one that
         breaks fewest rules for the tasks it places, then the one that places most.
     """
-    given = np.asarray(node_idx, dtype=np.int32)
+    before = np.asarray(node_idx, dtype=np.int32)
     best: tuple[tuple[int, int], Ints, str] | None = None
-    for note, node in _attempts(instance, given):
+    for note, node in _attempts(instance, before):
         broken = evaluate_indices(instance, node).violations
         rules = sorted({violation.rule for violation in broken})
         # all that repair can restore holds: what else is broken is not for it
         if not REPAIRABLE.intersection(rules):
-            return _outcome(given, node, note, rules)
+            return _outcome(before, node, note, rules)
         unplaced = int((node < 0).sum())
         # each unplaced task is a violation of its own
         key = (len(broken) - unplaced, unplaced)
@@ -554,37 +554,37 @@ def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> Re
     assert best is not None
     _, node, note = best
     rules = sorted({violation.rule for violation in evaluate_indices(instance, node).violations})
-    return _outcome(given, node, note, rules)
+    return _outcome(before, node, note, rules)
 
 
-def _outcome(given: Ints, node: Ints, note: str, broken: list[str]) -> RepairOutcome:
-    changes = int((given != node).sum())
+def _outcome(before: Ints, node: Ints, note: str, broken: list[str]) -> RepairOutcome:
+    changes = int((before != node).sum())
     notes = [f"repair: {note}, {changes} tasks placed or moved"] if changes else []
     if broken:
         notes.append(f"repair could not restore: {', '.join(broken)}")
     return RepairOutcome(node, changes, not broken, not REPAIRABLE.intersection(broken), notes)
 
 
-def _attempts(instance: Instance, given: Ints) -> Iterator[tuple[str, Ints]]:
+def _attempts(instance: Instance, before: Ints) -> Iterator[tuple[str, Ints]]:
     """Yield placements to judge, the least change first."""
-    yield "nothing to mend", given
+    yield "nothing to mend", before
     if not instance.num_nodes or not instance.num_tasks:
         return
-    instance = on_chosen_nodes(instance, given)
-    yield "mended", _mended(instance, given)
+    instance = on_chosen_nodes(instance, before)
+    yield "mended", _relieved_and_filled(instance, before)
     placed = bool((instance.tasks.node >= 0).any())
     if placed and (budgets(instance) or inflow_limits(instance) is not None):
-        yield "mended from the current placement", _from_current(instance, given)
+        yield "mended from the current placement", _from_current(instance, before)
     for packed in packings(instance):
         if (packed >= 0).all():
-            yield "packed anew", _mended(instance, packed, polish=True)
+            yield "packed anew", _relieved_and_filled(instance, packed, polish=True)
 
 
 def _has_budget(instance: Instance) -> bool:
     return bool(budgets(instance)) and bool((instance.tasks.node >= 0).any())
 
 
-def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
+def _relieved_and_filled(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
     """Relieve, place what is left, fill lower bounds, and go home as far as the budget asks."""
     state = state_of(instance, _usable(instance, node))
     state.budget[:] = np.inf  # spent freely first, and restored by going home

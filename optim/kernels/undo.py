@@ -67,13 +67,13 @@ def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figur
         cost = instance.tasks.migration_cost
         return np.asarray(cost[moved_tasks(instance, node)].sum() - cost[tasks])
     assert objective.value is not None
-    found, trial = np.full(len(tasks), np.nan), np.array(node, np.int32)
+    values, trial = np.full(len(tasks), np.nan), np.array(node, np.int32)
     for k, task in enumerate(tasks.tolist()):
         trial[task] = instance.tasks.node[task]
         value = objective.value(Placement(instance, trial.copy()))
         trial[task] = node[task]
-        found[k] = np.nan if value is None else value
-    return found
+        values[k] = np.nan if value is None else value
+    return values
 
 
 class _Kept:
@@ -106,7 +106,7 @@ def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
     # load_distance: max |load - weight · mean| of staying nodes, the excess alone of leaving ones
     share = instance.nodes.weight * (loads.sum() / instance.nodes.weight[stay].sum())
     load, home, at = instance.tasks.load[tasks, 0], instance.tasks.node[tasks], node[tasks]
-    found = np.empty(len(tasks))
+    distances = np.empty(len(tasks))
     step = max(1, _CHUNK // len(loads))
     for start in range(0, len(tasks), step):
         part = slice(start, start + step)
@@ -115,23 +115,23 @@ def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
         # a move undone brings its load home and takes it off where it is; the mean stays
         off[rows, home[part]] += load[part]
         off[rows, at[part]] -= load[part]
-        found[part] = np.where(stay, np.abs(off), off).max(axis=1)
-    return found
+        distances[part] = np.where(stay, np.abs(off), off).max(axis=1)
+    return distances
 
 
 def _gains(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
     home, position = instance.tasks.node, np.full(instance.num_tasks, -1)
     position[tasks] = np.arange(len(tasks))
-    found = np.full(len(tasks), Placement(instance, node).gain)
+    gains = np.full(len(tasks), Placement(instance, node).gain)
     u, v, rate = instance.pairs
-    for own, other in ((u, v), (v, u)):
-        touched = position[own] >= 0
-        mine, theirs, worth = own[touched], node[other[touched]], rate[touched]
+    for end, other in ((u, v), (v, u)):
+        touched = position[end] >= 0
+        task, other_node, worth = end[touched], node[other[touched]], rate[touched]
         # a pair counts where both are on one node: with the task at home less with it where it is.
         # Two moved tasks are not undone together, so the other end counts where the plan has it
-        change = worth * ((theirs == home[mine]).astype(float) - (theirs == node[mine]))
-        found += np.bincount(position[mine], change, len(tasks))
-    return found
+        change = worth * ((other_node == home[task]).astype(float) - (other_node == node[task]))
+        gains += np.bincount(position[task], change, len(tasks))
+    return gains
 
 
 def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
@@ -215,9 +215,9 @@ def exchanged_back(
         return take(exchanges[half:]) or first
 
     while left > 0:
-        found = [e for g in groups if (e := _exchange_back(instance, best.node, g, refused))]
-        equal = [e for e in found if e.is_equal]
-        if not (take(equal) | take([e for e in found if not e.is_equal])) and not found:
+        undoable = [e for g in groups if (e := _exchange_back(instance, best.node, g, refused))]
+        equal = [e for e in undoable if e.is_equal]
+        if not (take(equal) | take([e for e in undoable if not e.is_equal])) and not undoable:
             break
     return best.node if (best.node != node).any() else node
 
@@ -242,12 +242,12 @@ def _replica_groups(instance: Instance, node: Ints) -> list[list[int]]:
     if not copies:
         return []
     moved = set(moved_tasks(instance, node).tolist())
-    found: dict[tuple[int, ...], None] = {}
+    groups: dict[tuple[int, ...], None] = {}
     for i in np.flatnonzero(table.rule == APART).tolist():
         members = table.tasks_of(i).tolist()
         if not moved.isdisjoint(members) and not copies.keys().isdisjoint(members):
-            found[tuple(members)] = None
-    return [list(members) for members in found]
+            groups[tuple(members)] = None
+    return [list(members) for members in groups]
 
 
 def _exchange_back(
@@ -316,13 +316,13 @@ def _ranks(
 ) -> list[float]:
     """What is to be as small as it was, rounded so that the order of adding is no difference."""
     placement = Placement(instance, node, slot)
-    found = []
+    ranks = []
     for figure in objectives:
         assert figure.value is not None
         value = figure.value(placement)
         signed = np.nan if value is None else (-value if figure.sense == "max" else value)
-        found.append(float(f"{signed:.9e}"))
-    return found
+        ranks.append(float(f"{signed:.9e}"))
+    return ranks
 
 
 def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point]:
@@ -335,26 +335,26 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
     sign = -1.0 if objective.sense == "max" else 1.0
     current = np.array(node, np.int32)
     price = instance.tasks.migration_cost
-    found = [point_of(instance, current, objective)]
+    points = [point_of(instance, current, objective)]
     left = moved_tasks(instance, current)
     while len(left):
         values = sign * values_undone(instance, current, left, objective)
         # the move undone is the one that costs least, of equal ones the dearest, up to nine digits
         scale = max(float(np.nanmax(np.abs(values), initial=0.0)), 1e-300)
         order = np.lexsort((-price[left], np.round(values / scale, 9)))
-        made = None
+        undone = None
         for k in order[:_LOOKED_AT].tolist():
             trial = current.copy()
             trial[left[k]] = instance.tasks.node[left[k]]
             point = point_of(instance, trial, objective)
-            if made is None or point.keeps:
-                made = (k, point)
+            if undone is None or point.keeps:
+                undone = (k, point)
             if point.keeps:
                 break
-        assert made is not None
-        current, left = made[1].node, np.delete(left, made[0])
-        found.append(made[1])
-    return found
+        assert undone is not None
+        current, left = undone[1].node, np.delete(left, undone[0])
+        points.append(undone[1])
+    return points
 
 
 def point_of(instance: Instance, node: Ints, objective: Figure) -> Point:
@@ -440,10 +440,10 @@ def _moved_together(
     ends = now[moved], then[moved]
     graph = coo_array((np.ones(len(moved)), ends), shape=(count, count))
     part = connected_components(graph, directed=False)[1][now[moved]]
-    found = [moved[part == k] for k in np.unique(part).tolist()]
-    found += [moved[(ends[0] == p) | (ends[1] == p)] for p in np.unique(ends[0]).tolist()]
-    found += [moved[k : k + 1] for k in range(len(moved))]
-    return [some for some in found if may_stay[some].all()]
+    groups = [moved[part == k] for k in np.unique(part).tolist()]
+    groups += [moved[(ends[0] == p) | (ends[1] == p)] for p in np.unique(ends[0]).tolist()]
+    groups += [moved[k : k + 1] for k in range(len(moved))]
+    return [some for some in groups if may_stay[some].all()]
 
 
 def _places(instance: Instance, node: Ints, slot: Ints) -> tuple[Tasks, Tasks, int]:
@@ -481,7 +481,7 @@ def within_restarts(
     open_now = now >= 0
     most, chosen = most_restarts(instance), set(then[~open_now].tolist())
 
-    def made(places: set[int]) -> tuple[Ints, Ints]:
+    def partial_plan(places: set[int]) -> tuple[Ints, Ints]:
         # a task follows the plan where both its worker now and its worker then are chosen
         both = np.isin(then, list(places)) & (~open_now | np.isin(now, list(places)))
         return (
@@ -495,7 +495,7 @@ def within_restarts(
         amount = float(f"{sum(v.amount / max(1.0, v.available) for v in wrong):.9e}")
         return len(wrong), amount, *_ranks(instance, at, [objective], number)
 
-    best = made(chosen)
+    best = partial_plan(chosen)
     value, left = rank(*best), _SLOT_TRIALS
     moved = np.flatnonzero(open_now & (now != then))
     pairs, counts = np.unique(
@@ -503,18 +503,18 @@ def within_restarts(
     )
     ordered = [{int(a), int(b)} for a, b in pairs[np.argsort(-counts, kind="stable")]]
     while left > 0:
-        found: tuple[tuple[float, ...], set[int], tuple[Ints, Ints]] | None = None
+        improvement: tuple[tuple[float, ...], set[int], tuple[Ints, Ints]] | None = None
         for pair in ordered:
             if pair <= chosen or left == 0:
                 continue
             left -= 1
-            plan = made(chosen | pair)
+            plan = partial_plan(chosen | pair)
             if (workers_restarted(instance, *plan) or 0) > (most or 0):
                 continue
             worth = rank(*plan)
-            if worth < (value if found is None else found[0]):
-                found = worth, chosen | pair, plan
-        if found is None:
+            if worth < (value if improvement is None else improvement[0]):
+                improvement = worth, chosen | pair, plan
+        if improvement is None:
             break
-        value, chosen, best = found
+        value, chosen, best = improvement
     return None if value[0] else best

@@ -68,27 +68,27 @@ class _Turn(NamedTuple):
 
 
 def run_portfolio(
-    relaxed: Instance, solve_one: Callable[..., Result], asked: Settings
+    relaxed: Instance, solve_one: Callable[..., Result], settings: Settings
 ) -> Result | None:
     """Try the suited methods, and return the best plan with the best bound.
 
     `relaxed`: the instance without the limits that are ignored.
     `solve_one`: solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`,
         and what else of `Settings` is to change.
-    `asked`: only methods that can optimise its objective, by default that of the first choice; its
-        time limit, or `SECONDS`, is for all methods together. With more than one of its `threads`,
-        so many methods run side by side in processes.
+    `settings`: only methods that can optimise its objective, by default that of the first choice;
+        its time limit, or `SECONDS`, is for all methods together. With more than one of its
+        `threads`, so many methods run side by side in processes.
     Returns ``None`` where there is nothing to choose from: one method, or none without repair.
     Raises `SolverError`: a plan of one method beats the proven bound of another.
     """
-    limit = SECONDS if asked.time_limit is None else asked.time_limit
-    objective = None if asked.objective is None else find_objective(asked.objective).name
-    suited = _suited(relaxed, limit, objective, asked.prefer)
+    limit = SECONDS if settings.time_limit is None else settings.time_limit
+    objective = None if settings.objective is None else find_objective(settings.objective).name
+    suited = _suited(relaxed, limit, objective, settings.prefer)
     if len(suited) < 2:
         return None
     figure = find_objective(get_method(suited[0].name).aimed_at(objective or "").objective)
-    portfolio = _Portfolio(relaxed, solve_one, asked, figure, limit)
-    workers = asked.threads or 1
+    portfolio = _Portfolio(relaxed, solve_one, settings, figure, limit)
+    workers = settings.threads or 1
     if workers > 1 and may_fork():
         portfolio.side_by_side(suited, workers)
     else:
@@ -99,21 +99,21 @@ def run_portfolio(
 def run_seeds(
     relaxed: Instance,
     solve_one: Callable[..., Result],
-    asked: Settings,
+    settings: Settings,
     choice: Choice,
     figure: Figure,
 ) -> Result | None:
     """Run a search side by side from several seeds, as many as threads; return the best plan.
 
-    `asked`: the first process has its seed, and so the plan is no worse than with one thread. With
-        a time limit each goes on from other seeds while that gains something.
+    `settings`: the first process has its seed, and so the plan is no worse than with one thread.
+        With a time limit each goes on from other seeds while that gains something.
     `choice`, `figure`: the search, and what it optimises.
     Returns ``None`` where no run came to a result.
     """
-    limit = float("inf") if asked.time_limit is None else asked.time_limit
-    portfolio = _Portfolio(relaxed, solve_one, asked, figure, limit)
-    workers = asked.threads or 1
-    step = 0 if asked.time_limit is None else workers
+    limit = float("inf") if settings.time_limit is None else settings.time_limit
+    portfolio = _Portfolio(relaxed, solve_one, settings, figure, limit)
+    workers = settings.threads or 1
+    step = 0 if settings.time_limit is None else workers
     lanes = [[_Turn(choice, 1.0, seed=i, step=step)] for i in range(workers)]
     portfolio.run_lanes(lanes)
     if _best(figure, relaxed, portfolio.runs) is None:
@@ -128,11 +128,11 @@ class _Portfolio:
         self,
         relaxed: Instance,
         solve_one: Callable[..., Result],
-        asked: Settings,
+        settings: Settings,
         figure: Figure,
         limit: float,
     ) -> None:
-        self.relaxed, self.asked, self.figure, self.limit = relaxed, asked, figure, limit
+        self.relaxed, self.settings, self.figure, self.limit = relaxed, settings, figure, limit
         self._solve_one = solve_one
         self.began = time.perf_counter()
         self.runs: list[_Run] = []
@@ -188,16 +188,16 @@ class _Portfolio:
         takes = best is not None and get_method(choice.name).takes_warm_start
         repeated = any(run.name == choice.name for run in self.runs)
         changes: dict[str, Any] = (
-            {} if not turn.seed else {"seed": (self.asked.seed + turn.seed) % 2**31}
+            {} if not turn.seed else {"seed": (self.settings.seed + turn.seed) % 2**31}
         )
         started = time.perf_counter()
         result = self._solve_one(
             choice,
             time_limit=min(left, turn.share * self.limit) if left < float("inf") else None,
-            warm_start=best.result.plan if best is not None and takes else self.asked.warm_start,
-            progress=_shifted(self.asked.progress, choice.name, spent),
-            chosen=None if turn.step and repeated else self.asked.chosen,
-            threads=self.asked.threads,
+            warm_start=best.result.plan if best is not None and takes else self.settings.warm_start,
+            progress=_shifted(self.settings.progress, choice.name, spent),
+            chosen=None if turn.step and repeated else self.settings.chosen,
+            threads=self.settings.threads,
             **changes,
         )
         self.stopped |= result.termination is Termination.INTERRUPTED
@@ -223,7 +223,7 @@ class _Portfolio:
 
     def run_lanes(self, lanes: list[list[_Turn]], share: float = 1.0) -> None:
         """Run each lane in a process with one thread, until a share of the time is over."""
-        self.asked, self.workers = replace(self.asked, threads=1), len(lanes)
+        self.settings, self.workers = replace(self.settings, threads=1), len(lanes)
         self._stage(lanes, share * self.limit)
 
     def _stage(self, lanes: list[list[_Turn]], until: float) -> None:
@@ -240,11 +240,11 @@ class _Portfolio:
                 return
             for other in others if self.stopped else ():
                 other.interrupt()
-            found = []
+            runs = []
             for other in others:
-                found += self._answer(other, until)
-            self.runs[:0] = found  # the end of what ran here says how the whole ended
-            self.stopped |= any(r.result.termination is Termination.INTERRUPTED for r in found)
+                runs += self._answer(other, until)
+            self.runs[:0] = runs  # the end of what ran here says how the whole ended
+            self.stopped |= any(r.result.termination is Termination.INTERRUPTED for r in runs)
         finally:
             for other in others:
                 other.end()
@@ -253,36 +253,36 @@ class _Portfolio:
 
     def _answer(self, other: Forked[list[_Run]], until: float) -> list[_Run]:
         """Wait for the runs of another process; what is late is interrupted, as by Ctrl-C."""
-        found = None
+        runs = None
         try:
             if not self.stopped:
                 left = until - self._spent()
-                found = other.answer(None if left == float("inf") else max(0.0, left) + _LATE)
+                runs = other.answer(None if left == float("inf") else max(0.0, left) + _LATE)
         except KeyboardInterrupt:
             self.stopped = True
-        if found is None:
+        if runs is None:
             other.interrupt()
-            found = other.answer(_GRACE)
-        return found or []
+            runs = other.answer(_GRACE)
+        return runs or []
 
     def _lane(self, turns: list[_Turn], until: float) -> list[_Run]:
         """Run methods in a forked process, silently, and return what came out."""
-        self.asked = replace(self.asked, progress=None, chosen=None)
-        known = len(self.runs)
+        self.settings = replace(self.settings, progress=None, chosen=None)
+        num_before = len(self.runs)
         with suppress(KeyboardInterrupt):
             self.in_turn(turns, until)
-        return self.runs[known:]
+        return self.runs[num_before:]
 
 
 def _suited(
     relaxed: Instance, limit: float, objective: str | None, prefer: str | None
 ) -> list[Choice]:
     """Methods that need no repair and have the objective of the first."""
-    found = [choice for choice in choices(relaxed, limit, objective, prefer) if not choice.repair]
-    if not found or get_method(found[0].name).decides == "threads":
+    suited = [choice for choice in choices(relaxed, limit, objective, prefer) if not choice.repair]
+    if not suited or get_method(suited[0].name).decides == "threads":
         return []
-    aim = get_method(found[0].name).aimed_at(objective or "").objective
-    return [c for c in found if get_method(c.name).aimed_at(objective or "").objective == aim]
+    aim = get_method(suited[0].name).aimed_at(objective or "").objective
+    return [c for c in suited if get_method(c.name).aimed_at(objective or "").objective == aim]
 
 
 def _parted(suited: list[Choice]) -> tuple[list[Choice], list[Choice]]:
@@ -425,11 +425,11 @@ def _result(figure: Figure, instance: Instance, portfolio: _Portfolio) -> Result
 def _bound(figure: Figure, best: _Run, runs: list[_Run]) -> tuple[float, str, float | None] | None:
     """Return the best bound of the problem, whose it is, and the gap of the best plan to it."""
     bounds = [(r.result.bound, r.name) for r in runs if r.result.bound_of == "problem"]
-    known = [(bound, name) for bound, name in bounds if bound is not None]
+    proven = [(bound, name) for bound, name in bounds if bound is not None]
     value, reference = _value(best), figure.reference_of(best.result.evaluation)
-    if not known or value is None:
+    if not proven or value is None:
         return None
-    bound, name = min(known) if figure.sense == "max" else max(known)
+    bound, name = min(proven) if figure.sense == "max" else max(proven)
     if figure.beats_bound(value, bound, reference):
         raise SolverError(
             f"the plan of {best.name} ({figure.name} {value:g}) beats the proven bound of {name} "
@@ -444,8 +444,8 @@ def _tried(figure: Figure, portfolio: _Portfolio) -> str:
         runs = [run for run in portfolio.runs if run.name == name]
         best = _best(figure, portfolio.relaxed, runs)
         value = None if best is None else _value(best)
-        found = "no plan" if value is None else f"{figure.name} {value:.6g}"
+        outcome = "no plan" if value is None else f"{figure.name} {value:.6g}"
         times = "" if len(runs) == 1 else f"{len(runs)} times, "
-        words.append(f"{name} {times}{sum(run.seconds for run in runs):.1f} s ({found})")
+        words.append(f"{name} {times}{sum(run.seconds for run in runs):.1f} s ({outcome})")
     where = f" in {portfolio.workers} processes" if portfolio.workers > 1 else ""
     return f"tried{where}: " + ", ".join(words)

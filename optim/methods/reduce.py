@@ -70,11 +70,11 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
     `instance`: returned itself where nothing is written anew.
     `honours`: the rules that the method knows: they stay as they are.
     """
-    made: dict[frozenset[str], Instance | None] = vars(instance).setdefault("_lowered", {})
-    if honours not in made:
+    cache: dict[frozenset[str], Instance | None] = vars(instance).setdefault("_lowered", {})
+    if honours not in cache:
         changed = _lowered(instance, honours)
-        made[honours] = None if changed is instance else changed  # no circle
-    return made[honours] or instance
+        cache[honours] = None if changed is instance else changed  # no circle
+    return cache[honours] or instance
 
 
 def _lowered(instance: Instance, honours: frozenset[str]) -> Instance:
@@ -113,15 +113,15 @@ def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
     """
     if "capacity" not in honours:
         return {}
-    found = {"max_tasks": "", "sets": "that are apart on nodes"}
-    found |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
+    lowered_limits = {"max_tasks": "", "sets": "that are apart on nodes"}
+    lowered_limits |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
     if not honours.intersection({"slots", "slot_sets"}):
-        found["slot_sets"] = "that only count tasks on nodes"
+        lowered_limits["slot_sets"] = "that only count tasks on nodes"
     if "min_load" in honours:
-        found["max_load_distance"] = "without crossing costs"
+        lowered_limits["max_load_distance"] = "without crossing costs"
     if honours.intersection({"slots", "max_tasks_per_slot"}):
         honours |= {"slots", "max_tasks_per_slot"}
-    return {name: when for name, when in found.items() if name not in honours}
+    return {name: when for name, when in lowered_limits.items() if name not in honours}
 
 
 def _tasks_column(instance: Instance) -> tuple[str, Floats, Floats]:
@@ -331,10 +331,10 @@ def with_bounded_costs(instance: Instance) -> Instance:
 
 def _bounded(instance: Instance, rule: Rule) -> Instance:
     """Bound the column of the table of tasks that a budget is of."""
-    tasks, found = instance.tasks, list(rule.budgets(instance))
-    if len(found) > 1:  # each is of tasks of its own
+    tasks, bounds = instance.tasks, list(rule.budgets(instance))
+    if len(bounds) > 1:  # each is of tasks of its own
         return instance
-    budget = found[0] if found else None
+    budget = bounds[0] if bounds else None
     limit = None if budget is None else budget.limit
     cost = tasks.migration_cost if budget is None else budget.weight
     placed = tasks.node >= 0
@@ -370,9 +370,9 @@ def without_misfits(instance: Instance, binding: Instance) -> Instance:
         return instance
     lost: dict[int, list[int]] = {}
     for n, r in rows.tolist():
-        own, most = load[:, r], room[n, r]
+        loads, most = load[:, r], room[n, r]
         # what exceeds the room by less is left to the row: the referee may take it as rounding
-        misfit = (own > most) & ((own < _TINY) | ((most > 0) & (own > _FAR * most)))
+        misfit = (loads > most) & ((loads < _TINY) | ((most > 0) & (loads > _FAR * most)))
         for task in np.flatnonzero(misfit).tolist():
             lost.setdefault(task, []).append(n)
     return _narrowed(instance, lost)
@@ -510,12 +510,12 @@ def _typical(total: float, values: Floats) -> float:
 
 def in_own_units(instance: Instance) -> tuple[Instance, Scale]:
     """Return an instance in units of its own, and what these are in the file's; made once."""
-    made: dict[str, Any] = vars(instance)
-    if "_in_own_units" not in made:
+    cache: dict[str, Any] = vars(instance)
+    if "_in_own_units" not in cache:
         scale = scale_of(instance)
         changed = scaled(instance, scale)
-        made["_in_own_units"] = None if changed is instance else changed, scale  # no circle
-    changed, scale = made["_in_own_units"]
+        cache["_in_own_units"] = None if changed is instance else changed, scale  # no circle
+    changed, scale = cache["_in_own_units"]
     return (instance if changed is None else changed), scale
 
 
@@ -582,8 +582,8 @@ def canonical(values: Any, unit: Any) -> Any:
 
 def _one(value: float | None, unit: float) -> float | None:
     """Scale one limit; none is left where it is so far beyond all there is that it becomes inf."""
-    found = math.inf if value is None else float(canonical(np.array(value), unit))
-    return found if math.isfinite(found) else None
+    scaled_limit = math.inf if value is None else float(canonical(np.array(value), unit))
+    return scaled_limit if math.isfinite(scaled_limit) else None
 
 
 def _power(mean: float) -> float:
@@ -655,19 +655,19 @@ def emptied_or_any(run: Run, every: Every | None = None) -> Run:
     def both(instance: Instance, request: Request) -> Outcome:
         outcome, assumed = run(instance, request), emptied(instance)
         if outcome.termination is Termination.INFEASIBLE and assumed:
-            found = None
+            result = None
             figure = None if request.objective is None else find_objective(request.objective)
             of_staying = figure is not None and figure.of_staying
             if of_staying or not may_be_rewritten(instance):
-                found = every(instance, request) if every else None
+                result = every(instance, request) if every else None
             else:
                 change = partial(without_leaving, may_stay=True)
                 request.rewritten(change)
-                found = run(change(instance), request)
-            if found is not None:
-                found.notes.append("no plan empties the leaving nodes: all plans were considered")
-                found.rank = partial(_by_value, figure) if figure else None
-                return found
+                result = run(change(instance), request)
+            if result is not None:
+                result.notes.append("no plan empties the leaving nodes: all plans were considered")
+                result.rank = partial(_by_value, figure) if figure else None
+                return result
         outcome.assumes += assumed
         return outcome
 

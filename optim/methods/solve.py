@@ -120,42 +120,42 @@ def solve(
     """
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
     method = PORTFOLIO if method is None else name_of(method)
-    asked = Settings.of(settings, keywords)
-    asked = replace(asked, objective=goal_of(instance, asked.objective, asked.target_rate))
-    if asked.start_broken not in START_BROKEN:
-        hint = meant(str(asked.start_broken), START_BROKEN)
-        raise InvalidInput(Problem("--start-broken", asked.start_broken, "is no mode", hint))
-    if asked.write_model is not None:
-        _check_written(asked.write_model, method)
+    merged = Settings.of(settings, keywords)
+    merged = replace(merged, objective=goal_of(instance, merged.objective, merged.target_rate))
+    if merged.start_broken not in START_BROKEN:
+        hint = meant(str(merged.start_broken), START_BROKEN)
+        raise InvalidInput(Problem("--start-broken", merged.start_broken, "is no mode", hint))
+    if merged.write_model is not None:
+        _check_written(merged.write_model, method)
     result = None
-    if asked.start_broken == MEND and asked.target_rate is None:
-        result = _mended(instance, method, asked)
+    if merged.start_broken == MEND and merged.target_rate is None:
+        result = _solve_by_mending(instance, method, merged)
     if result is None:
-        result = _solve(instance, method, asked)
-    return _explained(instance, asked, result)
+        result = _solve(instance, method, merged)
+    return _explained(instance, merged, result)
 
 
-def _explained(instance: Instance, asked: Settings, result: Result) -> Result:
+def _explained(instance: Instance, settings: Settings, result: Result) -> Result:
     """Report the rules that clash where it is proved that there is no plan, and nothing says
     why.
     """
-    if result.termination is not Termination.INFEASIBLE or result.reasons or not asked.explain:
+    if result.termination is not Termination.INFEASIBLE or result.reasons or not settings.explain:
         return result
-    find, solved = from_above("conflicts"), without_plan(instance, result, asked)
+    find, solved = from_above("conflicts"), without_plan(instance, result, settings)
     if find is None or solved is None:
         return result
     with by_size(solved.num_tasks * solved.num_nodes):
-        reasons = find(solved, asked.explain)
+        reasons = find(solved, settings.explain)
     if reasons:
         return replace(result, reasons=reasons)
     note = (
-        f"which rules clash was not found within {asked.explain:g} s: "
+        f"which rules clash was not found within {settings.explain:g} s: "
         "`streamplace explain` takes longer and finds more"
     )
     return replace(result, notes=(*result.notes, note))
 
 
-def without_plan(instance: Instance, result: Result, asked: Settings) -> Instance | None:
+def without_plan(instance: Instance, result: Result, settings: Settings) -> Instance | None:
     """Return the instance of which a result says that it has no plan; ``None`` where that is none.
 
     It has the limits that were not ignored and bind under the objective. Plans of threads are of no
@@ -163,35 +163,37 @@ def without_plan(instance: Instance, result: Result, asked: Settings) -> Instanc
     """
     if get_method(result.method).decides == "threads":
         return None
-    solved = asked_of(instance, result.ignored, asked.target_rate)
+    solved = asked_of(instance, result.ignored, settings.target_rate)
     if result.objective is not None:
         solved = find_objective(result.objective.name).binding(solved)
-    if asked.options.get("drain") == "hard":
+    if settings.options.get("drain") == "hard":
         return without_leaving(solved, may_stay=False) if may_be_rewritten(solved) else None
     return solved
 
 
-def _solve(instance: Instance, method: str, asked: Settings) -> Result:
+def _solve(instance: Instance, method: str, settings: Settings) -> Result:
     """Solve as asked; where nothing loads the resource that is balanced, by another resource."""
-    found = _solve_as_asked(instance, method, asked)
-    other = _other_resource(instance, asked, found, named=method != PORTFOLIO)
+    first = _solve_by_name_or_choice(instance, method, settings)
+    other = _other_resource(instance, settings, first, named=method != PORTFOLIO)
     if other is None:
-        return found
+        return first
     limits = replace(instance.limits, max_load_distance=None)  # of the resource without load
     # a load that is derived would be of the resource that stands first; here all of these are 0
     operators = instance.to_dict().get("operators", [])
-    given = [{k: v for k, v in each.items() if k != "cpu_per_tuple"} for each in operators]
-    turned = replace(instance, limits=limits).replace(resources=other, operators=given)
-    left = replace(asked, objective="load_distance", warm_start=None)
-    second = _solve_as_asked(turned, method, left)
+    operator_entries = [
+        {k: v for k, v in each.items() if k != "cpu_per_tuple"} for each in operators
+    ]
+    turned = replace(instance, limits=limits).replace(resources=other, operators=operator_entries)
+    left = replace(settings, objective="load_distance", warm_start=None)
+    second = _solve_by_name_or_choice(turned, method, left)
     if not second.feasible or second.plan is None or second.objective is None:
-        return found
-    assert found.objective is not None
-    node, name = second.plan.node_indices(turned), found.objective.name
+        return first
+    assert first.objective is not None
+    node, name = second.plan.node_indices(turned), first.objective.name
     plan = Plan.from_indices(instance, node, None, second.method, second.plan.versions)
     evaluation = evaluate_indices(instance, node, None, name)
     if not evaluation.feasible:
-        return found
+        return first
     note = (
         f"no task has a load of {instance.resources[0]}, the resource that is balanced: "
         f"{other[0]} in its place, to a load distance of {second.objective.value:g} "
@@ -199,7 +201,7 @@ def _solve(instance: Instance, method: str, asked: Settings) -> Result:
     )
     return replace(
         second, instance_sha256=instance.sha256, plan=plan, evaluation=evaluation, bound=None,
-        objective=replace(found.objective, value=evaluation.objective(name)), bound_of=None,
+        objective=replace(first.objective, value=evaluation.objective(name)), bound_of=None,
         gap=None, bound_by=None, assumes=(), objective_levels=(), certified_bound=None,
         termination=Termination.INTERRUPTED if _stopped(second) else Termination.HEURISTIC,
         moves=moves_of(instance, node), notes=(note, *second.notes),
@@ -211,14 +213,18 @@ def _stopped(result: Result) -> bool:
 
 
 def _other_resource(
-    instance: Instance, asked: Settings, result: Result, *, named: bool
+    instance: Instance, settings: Settings, result: Result, *, named: bool
 ) -> list[str] | None:
     """Return the resources with the first one that is loaded first, where that is to be balanced.
 
     Nothing loads the resource that stands first, and so every plan is as good as another.
     """
     objective = result.objective
-    if asked.objective not in (None, "load_distance") or not result.feasible or objective is None:
+    if (
+        settings.objective not in (None, "load_distance")
+        or not result.feasible
+        or objective is None
+    ):
         return None
     figure, chosen = find_objective(objective.name), find_objective("load_distance")
     loaded = np.flatnonzero(instance.total_load > 0)
@@ -232,131 +238,131 @@ def _other_resource(
     return [names.pop(int(loaded[0])), *names]
 
 
-def _solve_as_asked(instance: Instance, method: str, asked: Settings) -> Result:
+def _solve_by_name_or_choice(instance: Instance, method: str, settings: Settings) -> Result:
     """Solve by the method that is named, or by those that suit."""
     if method != PORTFOLIO:
-        return _solve_by_name(instance, get_method(method), asked)
+        return _solve_by_name(instance, get_method(method), settings)
     began = time.perf_counter()
-    found = _solve_by_several(instance, asked)
-    other = _other_objective(instance, asked, found)
+    first = _solve_by_several(instance, settings)
+    other = _other_objective(instance, settings, first)
     if other is None:
-        return found
-    left = _what_is_left(replace(asked, objective=other), time.perf_counter() - began)
+        return first
+    left = _what_is_left(replace(settings, objective=other), time.perf_counter() - began)
     second = _solve_by_several(instance, left)
-    if not second.feasible or found.objective is None:
-        return found
-    note = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
+    if not second.feasible or first.objective is None:
+        return first
+    note = f"{first.objective.name} is {first.objective.value:g} for every plan: {other} instead"
     return replace(second, notes=(note, *second.notes))
 
 
-def _solve_by_name(instance: Instance, method: Method, asked: Settings) -> Result:
+def _solve_by_name(instance: Instance, method: Method, settings: Settings) -> Result:
     """Solve by one method; a search with several threads from several seeds side by side."""
-    seeds = method.kind == "search" and isinstance(asked.threads, int) and asked.threads > 1
-    if not seeds or not may_fork() or _wrong_numbers(asked):
-        return _solve_by(instance, method, asked)
+    seeds = method.kind == "search" and isinstance(settings.threads, int) and settings.threads > 1
+    if not seeds or not may_fork() or _wrong_numbers(settings):
+        return _solve_by(instance, method, settings)
 
     def solve_one(_: Choice, **changes: Any) -> Result:
-        return _solve_by(instance, method, replace(asked, **changes))
+        return _solve_by(instance, method, replace(settings, **changes))
 
-    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
-    figure = find_objective(_aimed(method, asked)[0].objective)
-    choice = Choice(method.name, "", repair=asked.repair)
-    found = run_seeds(relaxed, solve_one, asked, choice, figure)
-    return found or _solve_by(instance, method, asked)  # which says why there is none
+    relaxed = asked_of(instance, settings.ignore, settings.target_rate)
+    figure = find_objective(_aimed(method, settings)[0].objective)
+    choice = Choice(method.name, "", repair=settings.repair)
+    best = run_seeds(relaxed, solve_one, settings, choice, figure)
+    return best or _solve_by(instance, method, settings)  # which says why there is none
 
 
-def _solve_by_several(instance: Instance, asked: Settings) -> Result:
+def _solve_by_several(instance: Instance, settings: Settings) -> Result:
     """Solve by the methods that suit: the best of all, else the first that has a plan."""
-    raise_any(_wrong_numbers(asked))
+    raise_any(_wrong_numbers(settings))
     began = time.perf_counter()
-    found = _solve_by_portfolio(instance, asked) if _is_plain(asked) else None
-    if found is not None:
-        return found
-    return _solve_by_choice(instance, _what_is_left(asked, time.perf_counter() - began))
+    best = _solve_by_portfolio(instance, settings) if _is_plain(settings) else None
+    if best is not None:
+        return best
+    return _solve_by_choice(instance, _what_is_left(settings, time.perf_counter() - began))
 
 
-def _is_plain(asked: Settings) -> bool:
+def _is_plain(settings: Settings) -> bool:
     """Whether nothing is asked for that only some of several methods could do."""
-    unasked = asked.warm_start is None and asked.starts == OWN and not asked.options
-    return unasked and asked.solver is None and not asked.repair
+    unasked = settings.warm_start is None and settings.starts == OWN and not settings.options
+    return unasked and settings.solver is None and not settings.repair
 
 
-def _other_objective(instance: Instance, asked: Settings, result: Result) -> str | None:
+def _other_objective(instance: Instance, settings: Settings, result: Result) -> str | None:
     """Return what to optimise where none was asked for and the one chosen is equal for all plans.
 
     Then every plan is as good as another by it, and the balance of the nodes is not.
     """
-    if asked.objective is not None or not result.feasible or result.objective is None:
+    if settings.objective is not None or not result.feasible or result.objective is None:
         return None
-    found, figure = result.objective, find_objective(result.objective.name)
+    reached, figure = result.objective, find_objective(result.objective.name)
     chosen = find_objective("load_distance")
-    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
-    if figure.fixed(relaxed, found.value, result.whole_bound) is None or chosen.fixed(relaxed):
+    relaxed = asked_of(instance, settings.ignore, settings.target_rate)
+    if figure.fixed(relaxed, reached.value, result.whole_bound) is None or chosen.fixed(relaxed):
         return None
     return None if figure is chosen else chosen.name
 
 
-def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
+def _solve_by_mending(instance: Instance, method: str, settings: Settings) -> Result | None:
     """Solve where the current placement breaks limits; ``None`` where that makes no difference."""
-    if not broken_now(without_limits(instance, asked.ignore)):  # nor does it with fewer limits
+    if not broken_now(without_limits(instance, settings.ignore)):  # nor does it with fewer limits
         return None
-    chosen, dropped = _chosen(instance, method, asked)
+    chosen, dropped = _chosen(instance, method, settings)
     if chosen is None or chosen.decides == "threads":
         return None
     start = broken_start(without_limits(instance, dropped), find_objective(chosen.objective))
     if start is None:
         return None
-    repair = asked.repair
+    repair = settings.repair
     if method != PORTFOLIO:
         check_suitable(chosen, start.instance, repair=repair)
     began = time.perf_counter()
-    least = first_level(start, asked.time_limit)
+    least = first_level(start, settings.time_limit)
     if least.node is None and least.bound == np.inf:
         return None
-    given = _start_of_mending(asked, chosen, start, least)
-    if given is not None:  # one plan in all runs, wherever it comes from
-        least = no_more_than(given.node, start, least)
-        plan = Plan.from_indices(start.instance, given.node, None, given.method, {})
-        asked = replace(asked, warm_start=plan)
+    warm = _start_of_mending(settings, chosen, start, least)
+    if warm is not None:  # one plan in all runs, wherever it comes from
+        least = no_more_than(warm.node, start, least)
+        plan = Plan.from_indices(start.instance, warm.node, None, warm.method, {})
+        settings = replace(settings, warm_start=plan)
     whole = None
     if least.excess == 0 or least.bound <= 0:  # there may be plans that keep every limit
-        limit = asked.time_limit
+        limit = settings.time_limit
         # where a plan of no excess is known that run is the answer; else it finds one, as a rule
         share = limit and (limit if least.excess == 0 else _UNDECIDED * limit)
-        whole = _solve(instance, method, replace(asked, time_limit=share))
+        whole = _solve(instance, method, replace(settings, time_limit=share))
         stopped = whole.termination is Termination.INTERRUPTED
-        mended = repair and whole.repaired  # no need of it where the first level's plan will do
-        if (whole.feasible and not mended) or stopped or _carries_less(whole):
-            return _with_start_time(whole, given)
+        by_repair = repair and whole.repaired  # no need of it where the first level's plan will do
+        if (whole.feasible and not by_repair) or stopped or _carries_less(whole):
+            return _with_start_time(whole, warm)
     repaired = whole if whole is not None and whole.feasible else None
-    if asked.time_limit is not None:
-        left = asked.time_limit - (time.perf_counter() - began)
-        asked = replace(asked, time_limit=max(left, asked.time_limit / 10))
+    if settings.time_limit is not None:
+        left = settings.time_limit - (time.perf_counter() - began)
+        settings = replace(settings, time_limit=max(left, settings.time_limit / 10))
 
     def run(loose: Instance, node: Ints | None, seconds: float | None, cold: bool) -> Result:
-        plan = asked.warm_start if node is least.node else None
+        plan = settings.warm_start if node is least.node else None
         if plan is None and node is not None and method != PORTFOLIO and chosen.takes_warm_start:
             plan = Plan.from_indices(loose, node, None, "least excess", {})
         now = replace(
-            asked, objective=chosen.objective, ignore=(), time_limit=seconds, warm_start=plan,
+            settings, objective=chosen.objective, ignore=(), time_limit=seconds, warm_start=plan,
             repair=repair and repaired is None,
-            starts=NONE if cold and chosen.cold and method != PORTFOLIO else asked.starts,
+            starts=NONE if cold and chosen.cold and method != PORTFOLIO else settings.starts,
         )  # fmt: skip
         return _solve(loose, method, now)
 
-    drain = asked.options.get("drain") == "hard"
-    second = SecondLevel(start, least, run, asked.time_limit, drain=drain)
+    drain = settings.options.get("drain") == "hard"
+    second = SecondLevel(start, least, run, settings.time_limit, drain=drain)
     try:
         second.solve(exact=chosen.kind == "exact")
     except UnsuitableMethod:
         if repaired is None:
             raise
         return repaired
-    if given is not None:
-        second.not_below(given)
+    if warm is not None:
+        second.not_below(warm)
     promises = chosen.promises_feasibility or repair
     if second.best is None and not promises:
-        whole = _solve(instance, method, asked) if whole is None else whole
+        whole = _solve(instance, method, settings) if whole is None else whole
         if whole.termination is not Termination.INFEASIBLE:
             return whole  # its own plan, as bad as it is
     result = second.result(instance, began, promises=promises)
@@ -364,64 +370,68 @@ def _mended(instance: Instance, method: str, asked: Settings) -> Result | None:
         return whole
     if repair and not chosen.promises_feasibility and second.best is not None:
         result = replace(result, repaired=result.repaired or second.best.node is least.node)
-    warm_start = None if given is None else result.warm_start
-    return _with_start_time(replace(result, ignored=dropped, warm_start=warm_start), given)
+    warm_start = None if warm is None else result.warm_start
+    return _with_start_time(replace(result, ignored=dropped, warm_start=warm_start), warm)
 
 
-def _with_start_time(result: Result, given: Start | None) -> Result:
+def _with_start_time(result: Result, start: Start | None) -> Result:
     """Report the seconds that the warm start took."""
-    if given is None or given.seconds <= 0:
+    if start is None or start.seconds <= 0:
         return result
-    return replace(result, times={**result.times, "warm_start": given.seconds})
+    return replace(result, times={**result.times, "warm_start": start.seconds})
 
 
 def _start_of_mending(
-    asked: Settings, chosen: Method, start: BrokenStart, least: LeastExcess
+    settings: Settings, chosen: Method, start: BrokenStart, least: LeastExcess
 ) -> Start | None:
     """Return the warm start: of a method, the best of its plans with and without mending."""
-    if asked.warm_start is None:
+    if settings.warm_start is None:
         return None
     # of the time limit a quarter for each instance that the start may be of
-    limit = None if asked.time_limit is None else asked.time_limit / 4
-    request = _request(chosen, replace(asked, solver=None, gap=None, time_limit=limit, options={}))
-    found: list[tuple[float, int, Start]] = []
+    limit = None if settings.time_limit is None else settings.time_limit / 4
+    request = _request(
+        chosen, replace(settings, solver=None, gap=None, time_limit=limit, options={})
+    )
+    starts: list[tuple[float, int, Start]] = []
     refused: InvalidInput | None = None
-    mended = [] if least.node is None else [start.loose(least.node, narrow=True)]
-    for instance in (start.instance, *mended, start.loose(start.instance.tasks.node)):
+    loosened = [] if least.node is None else [start.loose(least.node, narrow=True)]
+    for instance in (start.instance, *loosened, start.loose(start.instance.tasks.node)):
         try:
             with by_size(instance.num_tasks * instance.num_nodes):
-                given = resolve_start(instance, chosen, asked.warm_start, request)
+                resolved = resolve_start(instance, chosen, settings.warm_start, request)
         except InvalidInput as error:
             refused = error
             continue
-        assert given is not None
-        found.append((start.judged(given.node)[0], len(found), given))
-        if found[-1][0] <= least.excess or str(asked.warm_start) not in method_names():
+        assert resolved is not None
+        starts.append((start.judged(resolved.node)[0], len(starts), resolved))
+        if starts[-1][0] <= least.excess or str(settings.warm_start) not in method_names():
             break
-    if not found:
+    if not starts:
         assert refused is not None
         raise refused
-    return min(found)[2]
+    return min(starts)[2]
 
 
 def _chosen(
-    instance: Instance, method: str, asked: Settings
+    instance: Instance, method: str, settings: Settings
 ) -> tuple[Method | None, tuple[str, ...]]:
     """Return the method, aimed, and all limits that are dropped; ``None`` where none suits."""
     if method == PORTFOLIO:
-        relaxed = without_limits(instance, asked.ignore)
-        choice = next(choices(relaxed, asked.time_limit, asked.objective, asked.prefer), None)
+        relaxed = without_limits(instance, settings.ignore)
+        choice = next(
+            choices(relaxed, settings.time_limit, settings.objective, settings.prefer), None
+        )
         if choice is None:
-            return None, asked.ignore
-        return aim(get_method(choice.name), asked.objective, {})[0], asked.ignore
-    chosen, asked = _aimed(get_method(method), asked)
-    return chosen, _dropped(chosen, _request(chosen, asked), asked)
+            return None, settings.ignore
+        return aim(get_method(choice.name), settings.objective, {})[0], settings.ignore
+    chosen, settings = _aimed(get_method(method), settings)
+    return chosen, _dropped(chosen, _request(chosen, settings), settings)
 
 
-def _aimed(method: Method, asked: Settings) -> tuple[Method, Settings]:
+def _aimed(method: Method, settings: Settings) -> tuple[Method, Settings]:
     """Return the method with what it is to optimise for its objective, and its options."""
-    chosen, options = aim(method, asked.objective, asked.options)
-    return chosen, replace(asked, options=options)
+    chosen, options = aim(method, settings.objective, settings.options)
+    return chosen, replace(settings, options=options)
 
 
 def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:
@@ -436,45 +446,45 @@ def goal_of(instance: Instance, objective: str | None, target_rate: float | None
     return objective or ("migrations" if instance.has_current else "nodes_used")
 
 
-def told_why(choice: Choice, target_rate: float | None) -> str:
+def reason_for(choice: Choice, target_rate: float | None) -> str:
     """Say why a method was chosen, for an instance that is to carry a rate."""
     at = "" if target_rate is None else f", with {target_rate:g} × current input to carry"
     return choice.why + at
 
 
-def _solve_by_portfolio(instance: Instance, asked: Settings) -> Result | None:
+def _solve_by_portfolio(instance: Instance, settings: Settings) -> Result | None:
     """Solve by several methods; ``None`` where there is no plan or nothing to choose from."""
 
     def solve_one(choice: Choice, **changes: Any) -> Result:
-        why = told_why(choice, asked.target_rate)
-        return _solve_by(instance, get_method(choice.name), replace(asked, **changes), why)
+        why = reason_for(choice, settings.target_rate)
+        return _solve_by(instance, get_method(choice.name), replace(settings, **changes), why)
 
-    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
-    return run_portfolio(relaxed, solve_one, asked)
+    relaxed = asked_of(instance, settings.ignore, settings.target_rate)
+    return run_portfolio(relaxed, solve_one, settings)
 
 
-def _what_is_left(asked: Settings, spent: float) -> Settings:
+def _what_is_left(settings: Settings, spent: float) -> Settings:
     """Take the time that several methods spent without a plan off that of repair; a tenth stays."""
-    limit = SECONDS if asked.time_limit is None else asked.time_limit
-    chose = asked.time_limit is not None or spent >= limit / 2
+    limit = SECONDS if settings.time_limit is None else settings.time_limit
+    chose = settings.time_limit is not None or spent >= limit / 2
     if not chose or not limit > 0:  # nothing to choose from, or a limit that is refused later
-        return asked
-    return replace(asked, time_limit=max(limit - spent, limit / 10))
+        return settings
+    return replace(settings, time_limit=max(limit - spent, limit / 10))
 
 
-def _solve_by_choice(instance: Instance, asked: Settings) -> Result:
+def _solve_by_choice(instance: Instance, settings: Settings) -> Result:
     """Solve by the first method that suits; where it ends without a plan, by the next."""
-    relaxed = asked_of(instance, asked.ignore, asked.target_rate)
+    relaxed = asked_of(instance, settings.ignore, settings.target_rate)
     first: Result | None = None
     refusal: UnsuitableMethod | None = None
     without: list[str] = []
-    left = asked.time_limit
-    for choice in choices(relaxed, asked.time_limit, asked.objective, asked.prefer):
-        if first is not None and takes_long(choice.name, relaxed, asked.time_limit):
+    left = settings.time_limit
+    for choice in choices(relaxed, settings.time_limit, settings.objective, settings.prefer):
+        if first is not None and takes_long(choice.name, relaxed, settings.time_limit):
             continue
-        why = told_why(choice, asked.target_rate)
+        why = reason_for(choice, settings.target_rate)
         notes = [f"{', '.join(without)} ended without a plan that keeps every limit"]
-        now = replace(asked, time_limit=left, repair=asked.repair or choice.repair)
+        now = replace(settings, time_limit=left, repair=settings.repair or choice.repair)
         try:
             method = get_method(choice.name)
             result = _solve_by(instance, method, now, why, notes if without else ())
@@ -528,27 +538,27 @@ def _carries_less(result: Result) -> bool:
 def _solve_by(
     instance: Instance,
     method: Method,
-    asked: Settings,
+    settings: Settings,
     why: str | None = None,
     notes: Iterable[str] = (),
 ) -> Result:
     """Solve by one method: named, or chosen and `why`."""
     started = time.perf_counter()
-    chosen, asked = _aimed(method, asked)
-    request = _request(chosen, asked)
+    chosen, settings = _aimed(method, settings)
+    request = _request(chosen, settings)
     threads = chosen.decides == "threads"  # their plans hold no tasks to mend
-    request = replace(request, cold=_is_cold(chosen, asked.starts), model=asked.write_model)
-    _check_leaving(chosen, asked.ignore)
-    dropped = _dropped(chosen, request, asked)
-    relaxed = asked_of(instance, dropped, asked.target_rate)
-    check_suitable(chosen, relaxed, repair=asked.repair and not threads)
-    if asked.chosen is not None:
-        asked.chosen(chosen, request.solver, "as asked" if why is None else why)
+    request = replace(request, cold=_is_cold(chosen, settings.starts), model=settings.write_model)
+    _check_leaving(chosen, settings.ignore)
+    dropped = _dropped(chosen, request, settings)
+    relaxed = asked_of(instance, dropped, settings.target_rate)
+    check_suitable(chosen, relaxed, repair=settings.repair and not threads)
+    if settings.chosen is not None:
+        settings.chosen(chosen, request.solver, "as asked" if why is None else why)
     with by_size(relaxed.num_tasks * relaxed.num_nodes):
-        start = resolve_start(relaxed, chosen, asked.warm_start, request)
+        start = resolve_start(relaxed, chosen, settings.warm_start, request)
         outcome = run_method(chosen, relaxed, request, start)
         repaired = False
-        if asked.repair and outcome.termination is not Termination.INFEASIBLE and not threads:
+        if settings.repair and outcome.termination is not Termination.INFEASIBLE and not threads:
             objective = find_objective(chosen.objective)
             repaired = finish(objective.binding(relaxed), outcome, objective)
     outcome.notes[:0] = [*([] if why is None else [f"method {method.name}: {why}"]), *notes]
@@ -558,9 +568,9 @@ def _solve_by(
     result = judge(
         instance, relaxed, chosen, request, outcome, start, repaired=repaired, ignored=dropped
     )
-    if asked.target_rate is None:
+    if settings.target_rate is None:
         return result
-    return _at_target(result, without_limits(instance, dropped), asked.target_rate)
+    return _at_target(result, without_limits(instance, dropped), settings.target_rate)
 
 
 def _at_target(result: Result, instance: Instance, rate: float) -> Result:
@@ -570,9 +580,9 @@ def _at_target(result: Result, instance: Instance, rate: float) -> Result:
     if result.plan is None or result.plan.threads is not None:
         return replace(result, notes=(*result.notes, note))
     nodes, slots = result.plan.node_indices(instance), result.plan.slot_indices(instance)
-    asked = "" if result.objective is None else result.objective.name
-    found = evaluate_indices(instance, nodes, slots, asked)
-    return replace(result, evaluation=found, notes=(*result.notes, note))
+    objective = "" if result.objective is None else result.objective.name
+    evaluation = evaluate_indices(instance, nodes, slots, objective)
+    return replace(result, evaluation=evaluation, notes=(*result.notes, note))
 
 
 def _at_rate(reason: Violation, rate: float) -> Violation:
@@ -601,10 +611,10 @@ def _check_written(path: str | Path, method: str) -> None:
     raise InvalidInput(Problem("--write-model", str(path), reason, remedy))
 
 
-def _dropped(method: Method, request: Request, asked: Settings) -> tuple[str, ...]:
+def _dropped(method: Method, request: Request, settings: Settings) -> tuple[str, ...]:
     """Return the limits that are dropped: those that are ignored, and by options."""
     by_options = [o.drops for o in method.options if o.drops and request.options[o.name]]
-    return tuple(dict.fromkeys([*asked.ignore, *by_options]))
+    return tuple(dict.fromkeys([*settings.ignore, *by_options]))
 
 
 def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
@@ -629,9 +639,9 @@ def _is_cold(method: Method, starts: str) -> bool:
     return starts == NONE
 
 
-def _wrong_numbers(asked: Settings) -> list[Problem]:
+def _wrong_numbers(settings: Settings) -> list[Problem]:
     """Return what is wrong with the numbers that mean the same for every method."""
-    limit, seed, threads = asked.time_limit, asked.seed, asked.threads
+    limit, seed, threads = settings.time_limit, settings.seed, settings.threads
     problems = []
     if limit is not None and not (isinstance(limit, Real) and 0 < limit < 1e9):
         problems.append(Problem("--time-limit", limit, "must be a number of seconds above 0"))
@@ -642,9 +652,9 @@ def _wrong_numbers(asked: Settings) -> list[Problem]:
     return problems
 
 
-def _request(method: Method, asked: Settings) -> Request:
+def _request(method: Method, settings: Settings) -> Request:
     """Return the method's request; options typed, all problems reported together."""
-    solver, time_limit, seed = asked.solver, asked.time_limit, asked.seed
+    solver, time_limit, seed = settings.solver, settings.time_limit, settings.seed
     problems = []
     if solver is not None and solver not in method.solvers:
         remedy = f"leave it out: {method.name} uses none"
@@ -654,14 +664,14 @@ def _request(method: Method, asked: Settings) -> Request:
         if method.solvers and solver in SOLVERS and capabilities(solver).integer_only:
             reason += ": it takes integers only, and that model has continuous variables"
         problems.append(Problem("--solver", solver, reason, remedy))
-    problems += _wrong_numbers(asked)
+    problems += _wrong_numbers(settings)
     try:
-        gap = _gap(asked.gap, find_objective(method.objective))
+        gap = _gap(settings.gap, find_objective(method.objective))
     except InvalidInput as error:
         problems += error.problems
     typed: dict[str, Any] = {}
     try:
-        typed = method.read_options(asked.options)
+        typed = method.read_options(settings.options)
     except InvalidInput as error:
         problems += error.problems
     if problems:
@@ -671,9 +681,9 @@ def _request(method: Method, asked: Settings) -> Request:
         time_limit=time_limit,
         gap=gap,
         seed=seed,
-        threads=1 if asked.threads is None else asked.threads,
+        threads=1 if settings.threads is None else settings.threads,
         options=typed,
-        progress=asked.progress,
+        progress=settings.progress,
     )
 
 
@@ -704,29 +714,29 @@ def _gap(gap: float | str | None, figure: Figure) -> float | None:
 
 
 def resolve_start(
-    instance: Instance, method: Method, given: str | Path | Plan | None, request: Request
+    instance: Instance, method: Method, source: str | Path | Plan | None, request: Request
 ) -> Start | None:
     """Turn what the user gave into a start.
 
     Raises `InvalidInput`: the method takes no start, or the start is no method, no file, or
         incomplete.
     """
-    if given is None:
+    if source is None:
         return None
     if not method.takes_warm_start:
         raise InvalidInput(
-            Problem("--warm-start", str(given), f"has no effect: {method.name} takes no start")
+            Problem("--warm-start", str(source), f"has no effect: {method.name} takes no start")
         )
-    if isinstance(given, Plan):
-        return _from_plan(instance, given, given.method or "plan")
-    if str(given) in method_names():
-        return _from_method(instance, str(given), request)
-    if not _may_exist(Path(given)):
-        near = meant(str(given), method_names())
+    if isinstance(source, Plan):
+        return _from_plan(instance, source, source.method or "plan")
+    if str(source) in method_names():
+        return _from_method(instance, str(source), request)
+    if not _may_exist(Path(source)):
+        near = meant(str(source), method_names())
         remedy = near if near.startswith("did") else "`streamplace methods` lists the methods"
         reason = "is neither a method nor a plan's file"
-        raise InvalidInput(Problem("--warm-start", str(given), reason, remedy))
-    return _from_plan(instance, Plan.load(given), str(given))
+        raise InvalidInput(Problem("--warm-start", str(source), reason, remedy))
+    return _from_plan(instance, Plan.load(source), str(source))
 
 
 def _may_exist(path: Path) -> bool:
@@ -752,12 +762,12 @@ def _from_plan(instance: Instance, plan: Plan, name: str) -> Start:
 def _from_method(instance: Instance, name: str, request: Request) -> Start:
     starter = get_method(name)
     check_suitable(starter, instance, repair=True)
-    asked = starting(starter, request)
-    outcome = run_method(starter, instance, asked)
+    start_request = starting(starter, request)
+    outcome = run_method(starter, instance, start_request)
     finish(instance, outcome, find_objective(starter.objective))
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         raise InvalidInput(
             Problem("--warm-start", name, "found no complete plan to start from", "use another")
         )
     node = outcome.node.astype("int32")
-    return Start(name, node, evaluate_indices(instance, node), asked.elapsed())
+    return Start(name, node, evaluate_indices(instance, node), start_request.elapsed())

@@ -43,8 +43,8 @@ def conditioned(arrays: LinearArrays) -> LinearArrays:
     if not ((size > LARGEST) | ((size > 0) & (size < SMALLEST))).any():
         return arrays
     row = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.matrix.indptr))
-    asked = _without_idle(without_impossible(arrays))
-    size = asked.row_sizes
+    tightened = _without_idle(without_impossible(arrays))
+    size = tightened.row_sizes
     divided, small = size > LARGEST, (size > 0) & (size < SMALLEST)
     factor = np.ones(arrays.num_rows)
     # powers of two change exponents alone: no number is rounded
@@ -53,10 +53,10 @@ def conditioned(arrays: LinearArrays) -> LinearArrays:
     matrix = arrays.matrix.copy()
     matrix.data = matrix.data * factor[row]
     return replace(
-        asked,
+        tightened,
         matrix=matrix,
-        row_lower=asked.row_lower * factor,
-        row_upper=asked.row_upper * factor,
+        row_lower=tightened.row_lower * factor,
+        row_upper=tightened.row_upper * factor,
     )
 
 
@@ -103,10 +103,10 @@ def _possible(
     high = np.where(coo.data > 0, above, below)
     low = np.where(coo.data > 0, below, above)
     lower, upper = arrays.lower.copy(), arrays.upper.copy()
-    kept = used & np.isfinite(high)
-    np.minimum.at(upper, coo.col[kept], np.floor(high[kept] + 1e-9))
-    kept = used & np.isfinite(low)
-    np.maximum.at(lower, coo.col[kept], np.ceil(low[kept] - 1e-9))
+    bounding = used & np.isfinite(high)
+    np.minimum.at(upper, coo.col[bounding], np.floor(high[bounding] + 1e-9))
+    bounding = used & np.isfinite(low)
+    np.maximum.at(lower, coo.col[bounding], np.ceil(low[bounding] - 1e-9))
     crossed = lower > upper
     lower[crossed], upper[crossed] = arrays.lower[crossed], arrays.upper[crossed]
     return lower, upper
@@ -259,11 +259,11 @@ def apart(arrays: LinearArrays) -> Apart | None:
         return None
     arrays = without_impossible(replace(arrays, integrality=arrays.whole_columns))
     far = arrays.far_apart
-    kept, gone = [], np.zeros(arrays.num_rows, dtype=np.bool_)
+    knapsacks, gone = [], np.zeros(arrays.num_rows, dtype=np.bool_)
     for i in np.flatnonzero(far).tolist():
         sides = _sides(arrays, i)
         if sides is not None:
-            kept += sides
+            knapsacks += sides
             gone[i] = True
     if not gone.any():
         return None
@@ -273,7 +273,7 @@ def apart(arrays: LinearArrays) -> Apart | None:
         row_lower=arrays.row_lower[~gone],
         row_upper=arrays.row_upper[~gone],
     )
-    return Apart(rest.with_rows([row for each in kept for row in each.rows()]), kept)
+    return Apart(rest.with_rows([row for each in knapsacks for row in each.rows()]), knapsacks)
 
 
 def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
@@ -286,7 +286,7 @@ def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
     fixed = lower == upper
     if not (fixed | ((lower == 0) & (upper == 1))).all():
         return None
-    found = []
+    knapsacks = []
     for sign, bound in ((1, arrays.row_upper[i]), (-1, arrays.row_lower[i])):
         if not np.isfinite(bound):
             continue
@@ -296,9 +296,9 @@ def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
         )
         terms = []
         entries = zip(columns, arrays.matrix.data[begin:end], lower, fixed, strict=True)
-        for j, value, low, known in entries:
+        for j, value, low, is_fixed in entries:
             weight = sign * Fraction(float(value))
-            if known:
+            if is_fixed:
                 room -= weight * Fraction(float(low))
             elif weight < 0:
                 room -= weight
@@ -306,10 +306,10 @@ def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
             elif weight > 0:
                 terms.append((weight, int(j), False))
         terms.sort(key=lambda term: (-term[0], term[1]))
-        found.append(
+        knapsacks.append(
             Knapsack(
                 tuple(j for _, j, _ in terms), tuple(no for *_, no in terms),
                 tuple(w for w, *_ in terms), room,
             )
         )  # fmt: skip
-    return found
+    return knapsacks

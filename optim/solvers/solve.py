@@ -201,23 +201,27 @@ def _ask(backend: Backend, task: SolveTask) -> Answer:
 
 def _solved(backend: Backend, task: SolveTask) -> Answer:
     """Let the back end solve until no row of numbers too far apart is broken."""
-    kept = apart(task.arrays)
-    if kept is None:
+    separated = apart(task.arrays)
+    if separated is None:
         answer = backend.solve(replace(task, arrays=conditioned(task.arrays)))
         return _doubted(backend, task, answer)
     while True:  # of incumbents that do not stand in the end the recorder lets go by itself
-        asked = replace(task, arrays=conditioned(kept.arrays))
-        answer = _doubted(backend, replace(asked, arrays=kept.arrays), backend.solve(asked))
-        if answer.x is None or not kept.cut_off(answer.x):
+        conditioned_task = replace(task, arrays=conditioned(separated.arrays))
+        answer = _doubted(
+            backend,
+            replace(conditioned_task, arrays=separated.arrays),
+            backend.solve(conditioned_task),
+        )
+        if answer.x is None or not separated.cut_off(answer.x):
             break
-        over = task.remaining() == 0.0 or kept.cuts >= MOST_CUTS
+        over = task.remaining() == 0.0 or separated.cuts >= MOST_CUTS
         if over or answer.termination is LinearTermination.INTERRUPTED:
             answer.x = None
             if answer.termination in _CLOSED:
                 answer.termination = LinearTermination.ITERATION_LIMIT
             break
-    if kept.cuts:
-        answer.add(f"{kept.cuts} covers cut off in rows of numbers too far apart for solvers")
+    if separated.cuts:
+        answer.add(f"{separated.cuts} covers cut off in rows of numbers too far apart for solvers")
     return answer
 
 

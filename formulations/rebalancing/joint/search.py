@@ -82,14 +82,14 @@ def search_joint(
     """
     from formulations.rebalancing.joint.kernel import anneal
 
-    found, guide = JointFound(), problem.by_pairs
+    result, guide = JointFound(), problem.by_pairs
     fixed = fixed_part(guide)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:
-        _keep(problem, found, start, for_left)
-    best_guide = NOTHING if found.placement is None else guide.value(found.placement, for_left)
+        _keep(problem, result, start, for_left)
+    best_guide = NOTHING if result.placement is None else guide.value(result.placement, for_left)
     if not starts or problem.balance.num_tasks == 0:
-        return found
+        return result
     hot, cold, price = _temperatures(guide, for_left)
     arcs = partner_arcs(problem) if arcs is None else arcs
     seeds = np.random.default_rng(seed)
@@ -101,37 +101,37 @@ def search_joint(
             steps = first * 2 ** min(number, 6)
             # rounds go on from the best, every third one from the first start; every second one is
             # cooler
-            place = starts[number % len(starts)] if found.placement is None else found.placement
+            place = starts[number % len(starts)] if result.placement is None else result.placement
             place = starts[0] if number % 3 == 2 else place
             heat = hot if number % 2 == 0 and not warm else math.sqrt(hot * cold)
             done, now_price, outside = 0, price, False
             while done < steps or (outside and done < steps + TAILS * (steps // 3)):
-                sure = SURE - found.steps
-                if found.value >= target or (sure <= 0 and _over(deadline)):
-                    return found
+                sure = SURE - result.steps
+                if result.value >= target or (sure <= 0 and _over(deadline)):
+                    return result
                 slice_ = min(calls, steps - done if done < steps else max(1, steps // 3))
                 slice_ = slice_ if deadline is None or sure <= 0 else min(slice_, sure)
                 part = np.minimum(1.0, np.array([done / steps, (done + slice_) / steps]))
-                known = max(found.value, NOTHING) if guide is problem else best_guide
+                best_value = max(result.value, NOTHING) if guide is problem else best_guide
                 place, value, now_price, _ = anneal(
                     fixed, *changing_part(problem.balance, place), arcs,
-                    int(seeds.integers(1, 2**62)), best, known, slice_, part,
+                    int(seeds.integers(1, 2**62)), best, best_value, slice_, part,
                     heat, cold, now_price, for_left,
                 )  # fmt: skip
                 done += slice_
-                found.steps += slice_
-                if value > known:
+                result.steps += slice_
+                if value > best_value:
                     best_guide = value
-                    _keep(problem, found, best, for_left)
+                    _keep(problem, result, best, for_left)
                 if guide is not problem:
-                    _keep(problem, found, place, for_left)
+                    _keep(problem, result, place, for_left)
                 outside = done >= steps and not for_left and _is_outside(problem, place)
                 if outside:
-                    _keep(problem, found, _levelled(problem, place, seed, deadline), for_left)
+                    _keep(problem, result, _levelled(problem, place, seed, deadline), for_left)
             number += 1
     except KeyboardInterrupt:
-        found.interrupted = True
-    return found
+        result.interrupted = True
+    return result
 
 
 def make_arcs(problem: JointProblem, task: Ints, node: Ints, worth: Floats) -> Arcs:
@@ -178,12 +178,12 @@ def _over(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() >= deadline
 
 
-def _keep(problem: JointProblem, found: JointFound, placement: Ints, for_left: bool) -> None:
+def _keep(problem: JointProblem, result: JointFound, placement: Ints, for_left: bool) -> None:
     """Keep a placement if our own count agrees that it is feasible and better."""
     if problem.is_feasible(placement):
         value = problem.value(placement, for_left)
-        if value > found.value:
-            found.value, found.placement = value, placement.copy()
+        if value > result.value:
+            result.value, result.placement = value, placement.copy()
 
 
 def _temperatures(problem: JointProblem, for_left: bool) -> tuple[float, float, float]:
@@ -333,8 +333,8 @@ def find(
     try:
         finding.go(go_on)
     except KeyboardInterrupt:
-        finding.known.interrupted = True
-    return finding.known
+        finding.result.interrupted = True
+    return finding.result
 
 
 class _Finding:
@@ -359,23 +359,23 @@ class _Finding:
         self.effort = effort
         #: Whether the last relaxation is over all places, so that its models bound.
         self.whole = False
-        self.known = Known(bound=-0.0 if for_left else collocation_bound(problem))
+        self.result = Known(bound=-0.0 if for_left else collocation_bound(problem))
 
     def go(self, go_on: bool) -> None:
         """Search and bound; with `go_on`, until the time is up."""
-        known, effort, core = self.known, self.effort, self.core
+        result, effort, core = self.result, self.effort, self.core
         for start in self.starts:
             self.take(start)
         size = (core.balance.num_tasks + core.num_products) * core.balance.num_nodes
         if self.plain:
             self.search(0)
-        elif size > SMALL_PLACES and not known.closed:
+        elif size > SMALL_PLACES and not result.closed:
             self.relax_promising()
             self.search(1)
         bounding = effort.relaxing and size <= LP_PLACES
-        if bounding and not (known.closed or known.interrupted or effort.over):
+        if bounding and not (result.closed or result.interrupted or effort.over):
             self.relax_whole()
-        if known.closed or known.infeasible or known.interrupted:
+        if result.closed or result.infeasible or result.interrupted:
             return
         if not self.plain:
             self.search(len(effort.kernels))
@@ -384,17 +384,17 @@ class _Finding:
 
     def relax_whole(self) -> None:
         """Solve the relaxation over all places, which bounds."""
-        known = self.known
+        result = self.result
         columns = columns_of(self.core, all_places(self.core.balance))
         built = self.backbone.build(columns, self.aim())
         relaxed = relax(built, self.effort.remaining())
         if relaxed is None:
             return
         if relaxed.bound == -math.inf:
-            known.infeasible = known.placement is None
+            result.infeasible = result.placement is None
             return
-        known.built, known.relaxed, self.whole = built, relaxed, True
-        known.bound = max(known.value, min(known.bound, relaxed.bound))
+        result.built, result.relaxed, self.whole = built, relaxed, True
+        result.bound = max(result.value, min(result.bound, relaxed.bound))
         self.note()
 
     def relax_promising(self) -> None:
@@ -409,7 +409,7 @@ class _Finding:
         built = self.backbone.build(columns, self.aim())
         relaxed = relax(built, self.effort.remaining())
         if relaxed is not None and relaxed.bound > -math.inf:
-            self.known.built, self.known.relaxed = built, relaxed
+            self.result.built, self.result.relaxed = built, relaxed
 
     def aim(self) -> JointAim:
         """Return what the models maximise."""
@@ -417,84 +417,84 @@ class _Finding:
 
     def search(self, kernels: int) -> None:
         """Anneal along promising moves, then solve the small models not solved yet."""
-        known, effort, arcs = self.known, self.effort, self.arcs()
-        if known.kernels == 0:
+        result, effort, arcs = self.result, self.effort, self.arcs()
+        if result.kernels == 0:
             self.anneal(arcs)
-        for least, times, gap, nodes in effort.kernels[known.kernels : kernels]:
-            if known.closed or effort.over or known.interrupted or known.relaxed is None:
+        for least, times, gap, nodes in effort.kernels[result.kernels : kernels]:
+            if result.closed or effort.over or result.interrupted or result.relaxed is None:
                 return
-            known.kernels += 1
+            result.kernels += 1
             self.solve_small(self.small(least, times), gap, nodes)
-            if known.kernels == 1 and self.is_poor:
+            if result.kernels == 1 and self.is_poor:
                 self.round_relaxed(arcs)
             self.anneal(arcs)
 
     @property
     def is_poor(self) -> bool:
         """Whether little is collocated, and rounding may help."""
-        known = self.known
-        if self.for_left or known.relaxed is None or self.core.balance.rules.restrict:
+        result = self.result
+        if self.for_left or result.relaxed is None or self.core.balance.rules.restrict:
             return False
-        return known.value < POOR * known.relaxed.bound
+        return result.value < POOR * result.relaxed.bound
 
     def round_relaxed(self, arcs: Arcs) -> None:
         """Anneal from what the relaxation is when rounded."""
-        known, effort, core = self.known, self.effort, self.core
-        if known.built is None or known.relaxed is None:
+        result, effort, core = self.result, self.effort, self.core
+        if result.built is None or result.relaxed is None:
             return
         rng = np.random.default_rng(effort.seed)
         for _ in range(ROUNDINGS):
-            if effort.over or known.interrupted:
+            if effort.over or result.interrupted:
                 return
-            start = rounded(known.built, known.relaxed, rng)
+            start = rounded(result.built, result.relaxed, rng)
             self.anneal_on(core, arcs, 1, effort.first, start)
 
     def go_on(self) -> None:
         """Use the time that is left: longer annealing and larger models in turn."""
-        known, effort, balance = self.known, self.effort, self.core.balance
+        result, effort, balance = self.result, self.effort, self.core.balance
         arcs, size, number = self.arcs(), 1_500, 0
         placements = balance.num_tasks * math.log(max(1, balance.num_nodes))  # their logarithm
         while effort.deadline is not None:
-            if effort.over or known.closed or known.interrupted or known.infeasible:
+            if effort.over or result.closed or result.interrupted or result.infeasible:
                 return
-            enough = math.log(max(1, known.steps)) > placements + math.log(STEPS_A_PLACEMENT)
-            if enough and known.placement is not None:
+            enough = math.log(max(1, result.steps)) > placements + math.log(STEPS_A_PLACEMENT)
+            if enough and result.placement is not None:
                 return
             number += 1
-            if known.relaxed is not None and not self.plain:
+            if result.relaxed is not None and not self.plain:
                 self.solve_small(size, 1e-3, 1_000)
-                size = min(2 * size, len(known.relaxed.order))
+                size = min(2 * size, len(result.relaxed.order))
             self.anneal(arcs, 2 ** min(number, 6))
 
     def arcs(self) -> Arcs:
         """Return the moves that annealing prefers."""
-        known = self.known
-        if known.built is None or known.relaxed is None or self.plain:
+        result = self.result
+        if result.built is None or result.relaxed is None or self.plain:
             return partner_arcs(self.core)
-        return arcs_of(known.built, known.relaxed, self.small(*KERNELS[0][:2]))
+        return arcs_of(result.built, result.relaxed, self.small(*KERNELS[0][:2]))
 
     def small(self, least: int, times: int) -> int:
         """Return how many columns a small model keeps."""
-        assert self.known.relaxed is not None
-        return max(least, times * int((self.known.relaxed.worth > 0.5).sum()))
+        assert self.result.relaxed is not None
+        return max(least, times * int((self.result.relaxed.worth > 0.5).sum()))
 
     def solve_small(self, size: int, gap: float, nodes: int) -> None:
         """Solve the model over the most promising columns."""
-        built, relaxed, left = self.known.built, self.known.relaxed, self.effort.remaining()
+        built, relaxed, left = self.result.built, self.result.relaxed, self.effort.remaining()
         assert built is not None
         assert relaxed is not None
         if left is not None and self.is_poor:
             left *= UNSURE
         limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
         whole = self.whole and size >= len(relaxed.order)
-        found, bound = solve_kernel(
+        placement, bound = solve_kernel(
             built, relaxed.order, size, gap=0.0 if whole else gap, nodes=nodes, time_limit=limit
         )
-        if found is not None:
-            self.take(found)
-        if whole and bound < self.known.bound:
-            self.known.infeasible = bound == -math.inf and self.known.placement is None
-            self.known.bound = max(self.known.value, bound)
+        if placement is not None:
+            self.take(placement)
+        if whole and bound < self.result.bound:
+            self.result.infeasible = bound == -math.inf and self.result.placement is None
+            self.result.bound = max(self.result.value, bound)
             self.note()
 
     def anneal(self, arcs: Arcs, times: int = 1) -> None:
@@ -505,20 +505,20 @@ class _Finding:
             self.anneal_on(self.problem, arcs, rounds, first)
             return
         self.anneal_on(self.core, arcs, rounds, first)
-        if not (self.for_left or self.known.interrupted):
+        if not (self.for_left or self.result.interrupted):
             self.anneal_on(self.problem, arcs, 1, max(1, first // POLISHING))
 
     def anneal_on(
         self, problem: JointProblem, arcs: Arcs, rounds: int, first: int, near: Ints | None = None
     ) -> None:
         """Anneal on all pairs, or on the strong ones; near a placement, or from the best ones."""
-        known, effort = self.known, self.effort
-        best = [] if known.placement is None else [known.placement]
-        found = search_joint(
+        result, effort = self.result, self.effort
+        best = [] if result.placement is None else [result.placement]
+        annealed = search_joint(
             problem,
             (*best, *self.starts) if near is None else (near,),
-            effort.seed * 1024 + known.anneals,
-            target=known.bound if problem is self.problem else math.inf,
+            effort.seed * 1024 + result.anneals,
+            target=result.bound if problem is self.problem else math.inf,
             rounds=rounds,
             first=first,
             deadline=effort.deadline,
@@ -526,33 +526,33 @@ class _Finding:
             arcs=arcs,
             warm=near is not None,
         )
-        known.steps += found.steps
-        known.anneals += 1
-        known.interrupted |= found.interrupted
-        if found.placement is not None:
-            self.take(found.placement)
+        result.steps += annealed.steps
+        result.anneals += 1
+        result.interrupted |= annealed.interrupted
+        if annealed.placement is not None:
+            self.take(annealed.placement)
 
     def take(self, placement: Ints) -> None:
         """Keep a placement that is feasible and better."""
-        problem, known = self.problem, self.known
+        problem, result = self.problem, self.result
         if not problem.is_feasible(placement):
             return
         value = problem.value(placement, self.for_left)
-        if known.placement is None or value > known.value:
-            known.placement, known.value = np.asarray(placement, np.int64).copy(), value
+        if result.placement is None or value > result.value:
+            result.placement, result.value = np.asarray(placement, np.int64).copy(), value
             # a start may use the referee's whole tolerance, which the models do not
-            known.bound = max(known.bound, value)
+            result.bound = max(result.bound, value)
             if self.effort.offer is not None:
-                self.effort.offer(known.placement)
+                self.effort.offer(result.placement)
             self.note()
 
     def note(self) -> None:
         """Enter value and bound into the trace, and report them."""
-        known = self.known
-        value = None if known.placement is None else known.value
-        known.trace.append((time.perf_counter() - self.effort.started, value, known.bound))
+        result = self.result
+        value = None if result.placement is None else result.value
+        result.trace.append((time.perf_counter() - self.effort.started, value, result.bound))
         if self.report is not None:
-            self.report(value, known.bound)
+            self.report(value, result.bound)
 
 
 #: LP values are trusted to this much, relative; mostly what the duals prove is nearer.
