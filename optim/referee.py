@@ -453,7 +453,7 @@ def _instance_frames(instance: Instance, plan: Plan | None) -> Mapping[str, pd.D
 def _result_frames(result: Result) -> Mapping[str, pd.DataFrame]:
     import pandas as pd
 
-    found, plan = result.evaluation, result.plan
+    evaluation, plan = result.evaluation, result.plan
     tasks: dict[str, Any] = (
         {"id": list(plan.assignment), "node": list(plan.assignment.values())}
         if plan
@@ -461,23 +461,25 @@ def _result_frames(result: Result) -> Mapping[str, pd.DataFrame]:
     )
     if plan is not None and plan.slots is not None:
         tasks["slot"] = [plan.slots[task] for task in plan.assignment]
-    held = (found and found.node_tasks) or {}
-    nodes: dict[str, Any] = {"id": list(held), "tasks": list(held.values())}
+    node_tasks = (evaluation and evaluation.node_tasks) or {}
+    nodes: dict[str, Any] = {"id": list(node_tasks), "tasks": list(node_tasks.values())}
     for suffix, table in (
-        ("", found and found.node_loads),
-        (" utilisation", found and found.utilisation),
+        ("", evaluation and evaluation.node_loads),
+        (" utilisation", evaluation and evaluation.utilisation),
     ):
         for resource in dict.fromkeys(r for row in (table or {}).values() for r in row):
-            nodes[f"{resource}{suffix}"] = [(table or {}).get(n, {}).get(resource) for n in held]
-    single = [figure for figure in FIGURES if figure.single] if found else []
+            nodes[f"{resource}{suffix}"] = [
+                (table or {}).get(n, {}).get(resource) for n in node_tasks
+            ]
+    single = [figure for figure in FIGURES if figure.single] if evaluation else []
     moves = [move.to_dict() for move in result.moves]
-    violations = [violation.to_dict() for violation in found.violations] if found else []
+    violations = [violation.to_dict() for violation in evaluation.violations] if evaluation else []
     return {
         "tasks": pd.DataFrame(tasks),
         "nodes": pd.DataFrame(nodes),
         "moves": pd.DataFrame(moves, columns=["task", "from", "to", "cost"]),
         "figures": pd.DataFrame(
-            [(figure.name, getattr(found, figure.name), figure.unit) for figure in single],
+            [(figure.name, getattr(evaluation, figure.name), figure.unit) for figure in single],
             columns=["figure", "value", "unit"],
         ),
         "violations": pd.DataFrame(
@@ -546,22 +548,27 @@ def evaluate(
 
 
 def _evaluate_scaled(
-    instance: Instance, plan: Plan, ignore: Iterable[str], asked: str
+    instance: Instance, plan: Plan, ignore: Iterable[str], objective: str
 ) -> Evaluation:
     """Judge a plan that chooses the parallelism: its limits at the rate that it is for."""
-    made, plain = spoken_of(instance, plan)
-    scaled = without_limits(made, ignore)
+    at_parallelism, plain = spoken_of(instance, plan)
+    scaled = without_limits(at_parallelism, ignore)
     check_belongs(scaled, plain)
     node, slot = plan.node_indices(scaled), plan.slot_indices(scaled)
-    found = evaluate_indices(scaled, node, slot, asked)
+    evaluation = evaluate_indices(scaled, node, slot, objective)
     if plan.target_rate is None:
-        return found
-    kept = evaluate_indices(carrying(scaled, plan.target_rate), node, slot)
-    return replace(found, feasible=kept.feasible, violations=kept.violations, excess=kept.excess)
+        return evaluation
+    at_target = evaluate_indices(carrying(scaled, plan.target_rate), node, slot)
+    return replace(
+        evaluation,
+        feasible=at_target.feasible,
+        violations=at_target.violations,
+        excess=at_target.excess,
+    )
 
 
 def evaluate_indices(
-    instance: Instance, node: Ints, slot: Ints | None = None, asked: str = ""
+    instance: Instance, node: Ints, slot: Ints | None = None, objective: str = ""
 ) -> Evaluation:
     """Judge a placement given as (T,) node and, where decided, slot indices; -1 is unplaced.
 
@@ -569,19 +576,19 @@ def evaluate_indices(
     placement, which a solve judges and then shows beside the plan, is evaluated once an instance.
     """
     if slot is None and np.array_equal(node, instance.tasks.node):
-        known = _current.setdefault(instance, {})
-        if asked not in known:
-            known[asked] = _evaluated(instance, node, slot, asked)
-        return known[asked]
-    return _evaluated(instance, node, slot, asked)
+        evaluations = _current.setdefault(instance, {})
+        if objective not in evaluations:
+            evaluations[objective] = _evaluated(instance, node, slot, objective)
+        return evaluations[objective]
+    return _evaluated(instance, node, slot, objective)
 
 
-def _evaluated(instance: Instance, node: Ints, slot: Ints | None, asked: str) -> Evaluation:
+def _evaluated(instance: Instance, node: Ints, slot: Ints | None, objective: str) -> Evaluation:
     placement = Placement(instance, node, slot)
     violations = broken(placement)
     # What is nowhere has no share in a figure.
     excess = excess_of(instance, violations) if placement.complete else None
-    figures = {**figures_of(placement, asked), "excess": excess}
+    figures = {**figures_of(placement, objective), "excess": excess}
     return Evaluation(feasible=not violations, violations=tuple(violations), **figures)
 
 
@@ -661,6 +668,6 @@ def plan_kind(name: str) -> PlanKind:
     Raises `LookupError`: None is registered: the installation is incomplete.
     """
     for point in entry_points(group=GROUP, name=name):
-        found: PlanKind = point.load()
-        return found
+        kind: PlanKind = point.load()
+        return kind
     raise LookupError(f"no referee for plans with {name}: install streamplace again")

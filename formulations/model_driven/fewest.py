@@ -107,7 +107,7 @@ class _Kinds:
         count = np.bincount(kind, items.count[classes], minlength=len(size)).astype(np.int64)
         return cls(classes, kind, size, count)
 
-    def held(self, slot: Slot) -> Counts:
+    def items_by_kind(self, slot: Slot) -> Counts:
         """(K,) items of each kind that a slot shares."""
         row = np.zeros(len(self.count), dtype=np.int64)
         for c, kind in zip(self.classes.tolist(), self.kind.tolist(), strict=True):
@@ -115,41 +115,41 @@ class _Kinds:
         return row
 
 
-def prove_fewest(known: Fewest, calls: SolverCalls, *, pooled: bool) -> None:
+def prove_fewest(fewest: Fewest, calls: SolverCalls, *, pooled: bool) -> None:
     """Improve packing and bound in place, to the proof or as far as the time goes.
 
     `pooled`: cores serve all slots of a machine: slots are filled by memory alone, so that only the
         bound counts here.
     """
-    kinds = _Kinds.of(known.items, pooled=pooled)
-    if known.closed or not len(kinds.count):
+    kinds = _Kinds.of(fewest.items, pooled=pooled)
+    if fewest.closed or not len(kinds.count):
         return
     contents = SlotContents(kinds.size, kinds.count, ROOM)
-    columns = _generate(known, kinds, contents, calls)
-    if known.closed or calls.over():
+    columns = _generate(fewest, kinds, contents, calls)
+    if fewest.closed or calls.over():
         return
     if not pooled:
         answer = _least(kinds, columns, calls, share=SHORT_SHARE, most=SHORT_SECONDS)
-        known.offer(_slots_of(known.items, kinds, columns, answer))
-    if not known.closed and not calls.over():
-        _close(known, kinds, contents, calls, pooled=pooled)
+        fewest.offer(_slots_of(fewest.items, kinds, columns, answer))
+    if not fewest.closed and not calls.over():
+        _close(fewest, kinds, contents, calls, pooled=pooled)
 
 
-def _generate(known: Fewest, kinds: _Kinds, contents: SlotContents, calls: SolverCalls) -> Counts:
+def _generate(fewest: Fewest, kinds: _Kinds, contents: SlotContents, calls: SolverCalls) -> Counts:
     """Run column generation; returns all contents generated."""
-    rows = [kinds.held(slot) for slot in known.slots]
+    rows = [kinds.items_by_kind(slot) for slot in fewest.slots]
     columns = np.unique(np.array([row for row in rows if row.any()], dtype=np.int64), axis=0)
-    steps, alone = _STEPS, known.items.num_exclusive
-    while not known.closed and not calls.over():
+    steps, alone = _STEPS, fewest.items.num_exclusive
+    while not fewest.closed and not calls.over():
         price = _prices(columns, kinds.count, calls)
         if price is None:
             break
         priced = contents.dearest(price, 1.0 + _NOTHING, calls.steps(steps))
         price = price / max(1.0, priced.highest)
-        if alone + float(kinds.count @ price) > float(known.items.count @ known.price):
-            known.price[kinds.classes] = price[kinds.kind]
-        known.prove(alone + float(kinds.count @ price))
-        calls.report(known.num_slots, known.bound, "bound")
+        if alone + float(kinds.count @ price) > float(fewest.items.count @ fewest.price):
+            fewest.price[kinds.classes] = price[kinds.kind]
+        fewest.prove(alone + float(kinds.count @ price))
+        calls.report(fewest.num_slots, fewest.bound, "bound")
         if not len(priced.contents):
             if priced.highest <= 1.0 + 2 * _NOTHING or steps >= _MOST_STEPS:
                 break
@@ -200,44 +200,44 @@ def _slots_of(
 
 
 def _close(
-    known: Fewest, kinds: _Kinds, contents: SlotContents, calls: SolverCalls, *, pooled: bool
+    fewest: Fewest, kinds: _Kinds, contents: SlotContents, calls: SolverCalls, *, pooled: bool
 ) -> None:
     """Prove by the contents that a better packing could have, or slot count by slot count."""
     price = np.zeros(len(kinds.count))
-    price[kinds.kind] = known.price[kinds.classes]
-    alone = known.items.num_exclusive
-    gap = known.num_slots - 1 - alone - float(kinds.count @ price)
+    price[kinds.kind] = fewest.price[kinds.classes]
+    alone = fewest.items.num_exclusive
+    gap = fewest.num_slots - 1 - alone - float(kinds.count @ price)
     above = 1.0 - gap - _NOTHING
     listed = contents.listed(price, above, _MOST_LISTED, calls.steps(_MOST_STEPS))
     if listed is not None:
-        _close_listed(known, kinds, listed, calls, pooled=pooled)
+        _close_listed(fewest, kinds, listed, calls, pooled=pooled)
         return
-    while not known.closed and not calls.over():
-        shared = known.items.only(~known.items.exclusive)
-        counts = build_counts(shared, [known.bound - alone], None, pooled=pooled)
+    while not fewest.closed and not calls.over():
+        shared = fewest.items.only(~fewest.items.exclusive)
+        counts = build_counts(shared, [fewest.bound - alone], None, pooled=pooled)
         answer = calls.solve(counts.model)
         if answer.x is not None:
             if not pooled:
                 slots = counts.machines(answer.x)[0]
-                known.offer(_renumbered(slots, kinds.classes) + slots_alone(known.items))
+                fewest.offer(_renumbered(slots, kinds.classes) + slots_alone(fewest.items))
             return
         if answer.termination != "infeasible":
             return
-        known.bound += 1
+        fewest.bound += 1
 
 
 def _close_listed(
-    known: Fewest, kinds: _Kinds, listed: Counts, calls: SolverCalls, *, pooled: bool
+    fewest: Fewest, kinds: _Kinds, listed: Counts, calls: SolverCalls, *, pooled: bool
 ) -> None:
     """Prove by contents of which every better packing consists."""
     least = math.inf
     if len(listed):
         answer = _least(kinds, listed, calls)
         if not pooled:
-            known.offer(_slots_of(known.items, kinds, listed, answer))
+            fewest.offer(_slots_of(fewest.items, kinds, listed, answer))
         if answer.termination != "infeasible":
             least = -math.inf if answer.bound is None else answer.bound
-    known.prove(min(known.items.num_exclusive + least, known.num_slots))
+    fewest.prove(min(fewest.items.num_exclusive + least, fewest.num_slots))
 
 
 def _renumbered(slots: Sequence[Slot], classes: Counts) -> list[Slot]:
@@ -275,8 +275,8 @@ class SlotContents:
         `steps`: search nodes after which only a bound is given for the rest.
         """
         self._pricer.node_budget, before = steps, self._pricer.spent
-        found = self._pricer.price_class(0, -price, above)
-        return Priced(found.counts, found.highest, self._pricer.spent - before)
+        priced = self._pricer.price_class(0, -price, above)
+        return Priced(priced.counts, priced.highest, self._pricer.spent - before)
 
     def listed(self, price: Floats, above: float, most: int, steps: int) -> Counts | None:
         """List the maximal contents dearer than a threshold; ``None`` where that is too many."""
@@ -355,11 +355,11 @@ def traffic_between(items: Items, machines: Machines, pairs: Floats) -> float:
     count = items.count.astype(np.float64)
     total = 0.5 * float(count @ pairs @ count)
     for slots in machines:
-        held = np.zeros(len(count))
+        on_machine = np.zeros(len(count))
         for slot in slots:
             for c, n in slot.items():
-                held[c] += n
-        total -= 0.5 * float(held @ pairs @ held)
+                on_machine[c] += n
+        total -= 0.5 * float(on_machine @ pairs @ on_machine)
     return max(0.0, total)
 
 
@@ -394,19 +394,19 @@ class CountsModel:
     def machines(self, x: NDArray[np.float64]) -> Machines:
         """Read the slots of each machine off a solution."""
         count = np.rint(x[self.count]).astype(np.int64)
-        held = np.rint(x[self.held]).astype(np.int64)
+        in_slot = np.rint(x[self.held]).astype(np.int64)
         shared = np.flatnonzero(~self.items.exclusive)
-        found: Machines = []
+        machines: Machines = []
         for v in range(count.shape[1]):
             slots: list[Slot] = []
             for c in np.flatnonzero(self.items.exclusive).tolist():
                 slots += [{c: 1} for _ in range(int(count[c, v]))]
             for s in np.flatnonzero(self.machine == v).tolist():
-                here = np.flatnonzero(held[:, s])
+                here = np.flatnonzero(in_slot[:, s])
                 if len(here):
-                    slots.append({int(shared[k]): int(held[k, s]) for k in here})
-            found.append(slots)
-        return found
+                    slots.append({int(shared[k]): int(in_slot[k, s]) for k in here})
+            machines.append(slots)
+        return machines
 
     def vector(self, machines: Machines) -> NDArray[np.float64]:
         """Write a packing as a full column vector."""
@@ -555,11 +555,13 @@ def _add_products(
             f"z {c} {b} {v}", len(digits), upper=float(most), integer=whole, objective=-gain
         ).indices
         rows, pair = np.arange(len(digits)), f"{c} {b} {v}"
-        own = rows, z, 1.0
+        product = rows, z, 1.0
         # z ≤ U·β and z ≤ T
-        model.add_sum(f"with digit {pair}", -np.inf, 0.0, len(z), own, (rows, digits, -float(most)))
+        model.add_sum(
+            f"with digit {pair}", -np.inf, 0.0, len(z), product, (rows, digits, -float(most))
+        )
         threads = rows[:, None], cols_b, -threads_b
-        model.add_sum(f"with threads {pair}", -np.inf, 0.0, len(z), own, threads)
+        model.add_sum(f"with threads {pair}", -np.inf, 0.0, len(z), product, threads)
         counts.products += [_Digit(c, v, d, b, int(z[d])) for d in range(len(digits))]
 
 
@@ -642,9 +644,9 @@ class SolverCalls:
         limit = None if left is None else min(share * left, math.inf if most is None else most)
         limited = left is None and most is not None
         solver = request.solver or "highs"
-        asked = {**request.solving(), "time_limit": limit}
+        settings = {**request.solving(), "time_limit": limit}
         options = LIMITED_WORK[solver] if limited else None
-        answer = solve_linear(model, solver, warm_start=start, options=options, **asked)
+        answer = solve_linear(model, solver, warm_start=start, options=options, **settings)
         self.solver = answer.solver
         self.handover += answer.build_seconds
         self.interrupted |= answer.termination == "interrupted"

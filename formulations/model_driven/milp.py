@@ -161,11 +161,11 @@ class PackingPricer(TreePricer):
         """Keep what packs; ``None`` where the time does not suffice to find out."""
         keep = np.ones(len(pool), dtype=np.bool_)
         for k in range(self.problem.num_node_classes):
-            mine = np.flatnonzero(pool.node_class == k)
-            for first in range(0, len(mine), _AT_ONCE):
+            of_class = np.flatnonzero(pool.node_class == k)
+            for first in range(0, len(of_class), _AT_ONCE):
                 if self.clock.over():
                     return None
-                part = mine[first : first + _AT_ONCE]
+                part = of_class[first : first + _AT_ONCE]
                 keep[part] = self.problem.packs(k, pool.counts[part]) != NO
         return pool.only(keep)
 
@@ -201,9 +201,9 @@ class OnMachines:
         order = np.argsort(items.count, kind="stable")  # few choices first in the search
         items, pairs, price = items.only(order), pairs[np.ix_(order, order)], price[order]
         kinds = np.array([sizes, sizes if cores is None else cores]).T
-        found, kind, nodes = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
-        lent = found[:, 0].astype(np.float64)
-        cpu = lent * ROOM if cores is None else found[:, 1] * FULL + ROUNDING
+        distinct, kind, nodes = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
+        lent = distinct[:, 0].astype(np.float64)
+        cpu = lent * ROOM if cores is None else distinct[:, 1] * FULL + ROUNDING
         base = make_problem(
             items.count,
             np.stack([items.cpu, items.memory, price], axis=1),
@@ -217,7 +217,7 @@ class OnMachines:
             item=np.ascontiguousarray(size),
             alone=items.exclusive,
             largest=np.argsort(-size.max(axis=1), kind="stable"),
-            lent=found[:, 0].astype(np.int64),
+            lent=distinct[:, 0].astype(np.int64),
         )
         incumbent = Incumbent(problem, calls.clock(problem.scale), gap=gap)
         total = 0.5 * float(items.count @ pairs @ items.count)
@@ -258,18 +258,18 @@ class OnMachines:
         if counts is None:
             return None
         owner = self.problem.class_of_node()
-        found: Machines = [[] for _ in self.place]
+        machines: Machines = [[] for _ in self.place]
         for n, v in enumerate(self.place.tolist()):
             slots = self.problem.slots(int(owner[n]), counts[n])
-            found[v] = [{int(self.order[g]): k for g, k in slot.items()} for slot in slots]
-        return found
+            machines[v] = [{int(self.order[g]): k for g, k in slot.items()} for slot in slots]
+        return machines
 
 
-def place_on_machines(known: OnMachines, calls: SolverCalls) -> None:
+def place_on_machines(placement: OnMachines, calls: SolverCalls) -> None:
     """Find and prove the best placement, in place, as far as time and memory go."""
-    incumbent = known.incumbent
-    pricer = PackingPricer(known.problem, incumbent.clock, NODE_BUDGET)
-    client = Client(known.problem, pricer, incumbent.clock)
+    incumbent = placement.incumbent
+    pricer = PackingPricer(placement.problem, incumbent.clock, NODE_BUDGET)
+    client = Client(placement.problem, pricer, incumbent.clock)
     driver.solve(client, incumbent, calls.backend)
 
 
@@ -309,8 +309,8 @@ def stands_beside(
     those of the packing.
     """
     plan = other.to_plan(instance)
-    found = evaluate_model_driven(instance, plan)
-    if not found.feasible:
+    evaluation = evaluate_model_driven(instance, plan)
+    if not evaluation.feasible:
         return False
     rate = instance.input_rate
     bundles = checked_bundles(instance, plan)
@@ -318,10 +318,10 @@ def stands_beside(
         cpu, _ = bundles.use(bundles.filled(rate))
         if max(bundles.by_slot(cpu).values()) > FULL + slack(FULL):
             return False
-    mine = evaluate_model_driven(instance, packed.to_plan(instance)).capacity_rate
-    if rate is None or mine is None or found.capacity_rate is None:
-        return found.capacity_rate == mine
-    return bool(found.capacity_rate >= min(rate, mine) * _ENOUGH)
+    packed_rate = evaluate_model_driven(instance, packed.to_plan(instance)).capacity_rate
+    if rate is None or packed_rate is None or evaluation.capacity_rate is None:
+        return evaluation.capacity_rate == packed_rate
+    return bool(evaluation.capacity_rate >= min(rate, packed_rate) * _ENOUGH)
 
 
 @warming
@@ -395,9 +395,9 @@ class _Run:
 
     def _hand_over(self) -> None:
         """Store the best plan so far in the request: it outlives whatever happens to this run."""
-        mine = self.packed.placement(self.allocation)
+        packed = self.packed.placement(self.allocation)
         beside = self.beside if self.outdone else None
-        self.calls.request.incumbents.threads = mine if beside is None else beside[1]
+        self.calls.request.incumbents.threads = packed if beside is None else beside[1]
 
     @property
     def outdone(self) -> bool:
@@ -455,8 +455,8 @@ class _Run:
             if machines is not None and fits(self.items, machines, self._cores(placed.nodes)):
                 self.offer(machines, placed.nodes)
             elif self.beside is None or placed.num_slots < self.beside[1].num_slots:
-                mine = self.packed.placement(self.allocation)
-                if stands_beside(self.instance, placed, mine, pooled=self.pooled):
+                packed = self.packed.placement(self.allocation)
+                if stands_beside(self.instance, placed, packed, pooled=self.pooled):
                     self.beside = name, placed
 
     def _fit_on_machines(self) -> None:
@@ -466,9 +466,9 @@ class _Run:
         slots, tries = self.fewest.bound, 0
         while slots < self.packed.num_slots and not self.calls.over():
             nodes = acquire(self.instance, slots)
-            found = first_fit_on_machines(self.items, nodes, cores_of(self.instance, nodes))
-            if found is not None:
-                self.offer(found, nodes)
+            machines = first_fit_on_machines(self.items, nodes, cores_of(self.instance, nodes))
+            if machines is not None:
+                self.offer(machines, nodes)
             tries += 1
             slots += 1 if tries <= _PATIENCE else 1 + slots // 20
 
@@ -507,7 +507,7 @@ class _Run:
             return
         if self.options["items"] == "threads":
             return
-        known = OnMachines.of(
+        on_machines = OnMachines.of(
             self.items,
             self.packed.pairs,
             [node.slots for node in nodes],
@@ -516,17 +516,17 @@ class _Run:
             self.calls,
             max(_OPTIMAL, self.calls.request.gap or 0.0),
         )
-        if not known.solvable:
+        if not on_machines.solvable:
             return
-        known.offer(self.packed.machines)
+        on_machines.offer(self.packed.machines)
         try:
-            place_on_machines(known, self.calls)
+            place_on_machines(on_machines, self.calls)
         finally:  # what was found before it failed counts
-            found = known.machines()
-            if found is not None:
-                self.offer(found, nodes)
-            self.closed = known.closed
-            self._prove_traffic(known.traffic_bound)
+            machines = on_machines.machines()
+            if machines is not None:
+                self.offer(machines, nodes)
+            self.closed = on_machines.closed
+            self._prove_traffic(on_machines.traffic_bound)
 
     def traffic_by_counts(self) -> None:
         """Second level by the plain model, where the patterns ended without a proof."""
@@ -542,8 +542,8 @@ class _Run:
             return
         # the model numbers equal machines by what they hold of this class; the start follows
         leader = leading_class(self.items)
-        held = [sum(slot.get(leader, 0) for slot in slots) for slots in self.packed.machines]
-        order = sorted(range(len(nodes)), key=lambda v: (-nodes[v].slots, -held[v], v))
+        leaders = [sum(slot.get(leader, 0) for slot in slots) for slots in self.packed.machines]
+        order = sorted(range(len(nodes)), key=lambda v: (-nodes[v].slots, -leaders[v], v))
         start = counts.vector([self.packed.machines[v] for v in order])
         answer = self.calls.solve(counts.model, start)
         if answer.x is not None:

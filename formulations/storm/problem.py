@@ -72,24 +72,24 @@ def storm_jobs(instance: Instance, method: str) -> StormJobs:
     """
     check_topologies(instance, method)
     executors = _executors_of(instance)
-    held = [i for i, tasks in enumerate(executors) if len(tasks)]
+    nonempty = [i for i, tasks in enumerate(executors) if len(tasks)]
     names = (*instance.topologies.ids, NO_TOPOLOGY)
-    size = np.array([len(executors[i]) for i in held], dtype=np.int64)
-    given = np.append(instance.topologies.workers, -1)[held].astype(np.int64)
+    size = np.array([len(executors[i]) for i in nonempty], dtype=np.int64)
+    declared = np.append(instance.topologies.workers, -1)[nonempty].astype(np.int64)
     job = np.zeros(instance.num_tasks, dtype=np.int64)
-    for number, i in enumerate(held):
+    for number, i in enumerate(nonempty):
         job[executors[i]] = number
-    workers = np.where(given >= 0, np.minimum(given, size), size)
+    workers = np.where(declared >= 0, np.minimum(declared, size), size)
     slots = np.where(instance.nodes.slots < 0, workers.sum(), instance.nodes.slots)
     slots = np.where(instance.nodes.leaving, 0, np.minimum(slots, workers.sum()))
     return StormJobs(
-        tuple(names[i] for i in held),
-        tuple(executors[i] for i in held),
-        np.where(given >= 0, workers, 1),
+        tuple(names[i] for i in nonempty),
+        tuple(executors[i] for i in nonempty),
+        np.where(declared >= 0, workers, 1),
         workers,
         slots.astype(np.int64),
         job,
-        np.ones((len(held), instance.num_nodes), dtype=np.bool_),
+        np.ones((len(nonempty), instance.num_nodes), dtype=np.bool_),
     )
 
 
@@ -105,8 +105,8 @@ def scheduled_jobs(instance: Instance, method: str) -> StormJobs:
     jobs = storm_jobs(instance, method)
     # without a usable node it is 1, for a slot to be missing
     usable = max(1, int((instance.open_nodes & (instance.nodes.slots != 0)).sum()))
-    given = jobs.fewest == jobs.workers
-    workers = np.where(given, jobs.workers, np.minimum(jobs.workers, usable))
+    has_number = jobs.fewest == jobs.workers
+    workers = np.where(has_number, jobs.workers, np.minimum(jobs.workers, usable))
     slots = instance.nodes.slots.astype(np.int64)
     slots[instance.nodes.leaving] = 0
     silent = slots < 0
@@ -158,8 +158,8 @@ def _executors_of(instance: Instance) -> list[Integers]:
     none = len(instance.topologies.ids)
     topology = np.full(instance.num_tasks, none)
     has_operator = operator >= 0
-    given = instance.operators.topology[operator[has_operator]]
-    topology[has_operator] = np.where(given >= 0, given, none)
+    of_operator = instance.operators.topology[operator[has_operator]]
+    topology[has_operator] = np.where(of_operator >= 0, of_operator, none)
     component = np.where(has_operator, operator, instance.num_operators)
     order = np.lexsort((instance.tasks.member, component, topology))
     bounds = np.searchsorted(topology[order], np.arange(none + 2))
@@ -312,7 +312,7 @@ def priced(relaxed: Densities, ends: float) -> float:
     odd = np.sqrt(2.0 + np.arange(parts * parts)).reshape(parts, parts) % 1.0
     density = relaxed.density + spread * (odd + odd.T)
     price = np.zeros(parts)
-    held: list[list[Floats]] = [[] for _ in range(kinds)]
+    columns: list[list[Floats]] = [[] for _ in range(kinds)]
     best = np.inf
     # a face whose system is nearly singular may be missed by as much as was added to densities
     missed = 10.0 * spread * float(relaxed.nodes @ relaxed.room**2)
@@ -324,11 +324,11 @@ def priced(relaxed: Densities, ends: float) -> float:
             except np.linalg.LinAlgError:  # a face was not looked at: no bound
                 return best
             bound += float(relaxed.nodes[k]) * value
-            held[k] += points
+            columns[k] += points
         best = min(best, bound)
         if time.perf_counter() > ends:
             break
-        answer = _master(relaxed, density, held)
+        answer = _master(relaxed, density, columns)
         if answer is None or best - answer[0] < _CLOSE:
             break
         price = answer[1]
@@ -338,9 +338,11 @@ def priced(relaxed: Densities, ends: float) -> float:
 def _fullest(density: Floats, price: Floats, room: float) -> tuple[float, list[Floats]]:
     """Return the most that a node is worth at these prices, and loads that come near to it."""
     worth, points = [0.0], [np.zeros(len(price))]
-    for found in _stationary(density, price, room):
-        inside = (found >= -_SLACK * room).all(axis=1) & (found.sum(axis=1) <= room * (1 + _SLACK))
-        for q in found[inside]:
+    for stationary in _stationary(density, price, room):
+        inside = (stationary >= -_SLACK * room).all(axis=1) & (
+            stationary.sum(axis=1) <= room * (1 + _SLACK)
+        )
+        for q in stationary[inside]:
             worth.append(float(0.5 * q @ density @ q - price @ q))
             points.append(np.maximum(q, 0.0))
     order = np.argsort(worth)[::-1]
@@ -365,12 +367,12 @@ def _stationary(density: Floats, price: Floats, room: float) -> Iterator[Floats]
 
 
 def _master(
-    relaxed: Densities, density: Floats, held: list[list[Floats]]
+    relaxed: Densities, density: Floats, columns: list[list[Floats]]
 ) -> tuple[float, Floats] | None:
     """Solve the linear program over some loads; what it places wrongly costs all traffic."""
-    points = np.array([q for some in held for q in some])
-    kinds, parts = len(held), len(relaxed.loads)
-    of = np.repeat(np.arange(kinds), [len(some) for some in held])
+    points = np.array([q for some in columns for q in some])
+    kinds, parts = len(columns), len(relaxed.loads)
+    of = np.repeat(np.arange(kinds), [len(some) for some in columns])
     wrong = np.diag(relaxed.loads)
     placed = np.hstack([points.T, wrong, -wrong])
     whole = np.hstack([of[None, :] == np.arange(kinds)[:, None], np.zeros((kinds, 2 * parts))])
@@ -442,8 +444,8 @@ class StateListing:
 def list_states(problem: StormProblem) -> States:
     """List all states of a problem and find which nodes can hold them."""
     inner = problem.inner
-    own = (problem.job == np.arange(problem.num_jobs)[:, None]).astype(np.float64)
-    of_job = np.stack([outer_sum(inner.sizes, each) for each in own]).astype(_short(problem))
+    is_job = (problem.job == np.arange(problem.num_jobs)[:, None]).astype(np.float64)
+    of_job = np.stack([outer_sum(inner.sizes, each) for each in is_job]).astype(_short(problem))
     fitting = tuple(_fitting(problem, of_job, k) for k in range(inner.num_node_classes))
     gain = inner_gain(inner.sizes, inner.rate)
     return States(inner.sizes, strides(inner.sizes), gain, of_job, fitting)
@@ -466,8 +468,8 @@ def inner_gain(size: Integers, rate: Floats) -> Floats:
         count = np.arange(most + 1, dtype=np.float64)
         # what one more executor of this class has with those listed already
         partner = outer_sum(size[:c], rate[c, :c])
-        own = rate[c, c] * count * (count - 1) / 2
-        gain = (gain[None, :] + count[:, None] * partner[None, :] + own[:, None]).ravel()
+        within_class = rate[c, c] * count * (count - 1) / 2
+        gain = (gain[None, :] + count[:, None] * partner[None, :] + within_class[:, None]).ravel()
     return gain
 
 
@@ -587,7 +589,7 @@ class WorkerRows(Rows):
         Returns how many were added.
         """
         size = self.problem.inner.sizes
-        found = []
+        violated = []
         for triple in combinations(range(len(size)), 3):
             if triple in self._triples:
                 continue
@@ -595,11 +597,11 @@ class WorkerRows(Rows):
             bound = int(size[chosen].sum()) // 2
             over = float(value @ (counts[:, chosen].sum(axis=1) // 2)) - bound
             if over > _VIOLATION:
-                found.append((-over, triple, bound))
-        found.sort()
-        for _, triple, bound in found[:most]:
+                violated.append((-over, triple, bound))
+        violated.sort()
+        for _, triple, bound in violated[:most]:
             self._triples.append(triple)
             states = self.states
             rows = [states.counts(f)[:, list(triple)].sum(axis=1) // 2 for f in states.fitting]
             self._append(-np.inf, float(bound), rows)
-        return min(most, len(found))
+        return min(most, len(violated))

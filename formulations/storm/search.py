@@ -54,17 +54,17 @@ def feasible_start(
         candidates.append((request.warm_start, None, True))
     if instance.has_current and not request.cold:
         candidates.append((instance.tasks.node, None, False))
-    held = request.start() if heuristics else None
-    if held is not None:
-        candidates.append((held.node, held.slot, False))
+    family_start = request.start() if heuristics else None
+    if family_start is not None:
+        candidates.append((family_start.node, family_start.slot, False))
     best: Start | None = None
-    kept = False
-    for node, slot, given in candidates:
+    warm_taken = False
+    for node, slot, is_warm in candidates:
         start = _with_slots(instance, jobs, np.asarray(node, dtype=np.int64), slot)
         if start is not None and (best is None or _gain(instance, start) > _gain(instance, best)):
             best = start
-        kept |= start is not None and given
-    return None if best is None else Start(best.node, best.slot, kept)
+        warm_taken |= start is not None and is_warm
+    return None if best is None else Start(best.node, best.slot, warm_taken)
 
 
 def _gain(instance: Instance, start: Start) -> float:
@@ -102,11 +102,13 @@ def _split(instance: Instance, jobs: StormJobs, node: Integers) -> Integers | No
 def workers_of(instance: Instance, jobs: StormJobs, node: Integers) -> Integers | None:
     """(P, N) workers that nodes need for their executors: exact and within slots, if that is."""
     p, n = jobs.num_jobs, instance.num_nodes
-    held = np.zeros((p, n), dtype=np.int64)
-    np.add.at(held, (jobs.job, node), 1)
+    executors = np.zeros((p, n), dtype=np.int64)
+    np.add.at(executors, (jobs.job, node), 1)
     limit = instance.limits.max_tasks_per_slot
-    low = (held > 0).astype(np.int64) if limit is None else -(-held // limit)
-    return transported(low, np.minimum(held, jobs.slots), jobs.fewest, jobs.workers, jobs.slots)
+    low = (executors > 0).astype(np.int64) if limit is None else -(-executors // limit)
+    return transported(
+        low, np.minimum(executors, jobs.slots), jobs.fewest, jobs.workers, jobs.slots
+    )
 
 
 # A first placement from the listed patterns, and its improvement two nodes at a time.

@@ -101,18 +101,18 @@ class Scaling:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        found = self.evaluation
+        evaluation = self.evaluation
         return {
             "target_rate": self.rate,
             "feasible": self.plan is not None,
             "infeasible": self.infeasible,
             "parallelism": None if self.plan is None else dict(self.parallelism),
             "least_parallelism": dict(self.least),
-            "nodes_used": None if found is None else found.nodes_used,
+            "nodes_used": None if evaluation is None else evaluation.nodes_used,
             "added_nodes": {} if self.plan is None else dict(self.plan.added_nodes),
             "levels": [level.to_dict() for level in self.levels],
             "plan": None if self.plan is None else self.plan.to_dict(),
-            "evaluation": None if found is None else found.to_dict(),
+            "evaluation": None if evaluation is None else evaluation.to_dict(),
             "notes": list(self.notes),
         }
 
@@ -149,9 +149,9 @@ def _full_without_tasks(instance: Instance) -> Iterator[str]:
     """Yield the nodes and links that their background alone makes too full."""
     nowhere = Placement(instance, np.full(instance.num_tasks, -1, dtype=np.int32))
     for rule in (CAPACITY, LINKS):
-        for found in rule.violations(nowhere):
-            needed, room = f"{found.needed:.6g}", f"{found.available:.6g}"
-            yield f"{found.where} has a background of {needed}, above the {room} that may be used"
+        for breach in rule.violations(nowhere):
+            needed, room = f"{breach.needed:.6g}", f"{breach.available:.6g}"
+            yield f"{breach.where} has a background of {needed}, above the {room} that may be used"
 
 
 def ranges_of(
@@ -161,7 +161,7 @@ def ranges_of(
 
     The least is by counting: no task may need more at the rate than one can use (`max_load`).
     """
-    found: dict[int, tuple[int, int | None]] = {}
+    ranges: dict[int, tuple[int, int | None]] = {}
     reasons = []
     driven = list(instance.rate_driven)
     for o, name in enumerate(instance.operators.ids):
@@ -169,7 +169,7 @@ def ranges_of(
         if not len(tasks):
             continue
         low, high = bounds_of(instance, o)
-        given = low
+        declared_low = low
         fixed = why_fixed(instance, o)
         load = instance.tasks.load[tasks][:, driven]
         most = instance.tasks.max_load[tasks][:, driven].min(axis=0)
@@ -182,14 +182,14 @@ def ranges_of(
             low = least or 0
             enough = low > 0 and (high is None or low <= high)
         if not enough:
-            needed = least_parallelism(_ratio(load.sum(axis=0) * rate, most), given, None)
+            needed = least_parallelism(_ratio(load.sum(axis=0) * rate, most), declared_low, None)
             why = f"may have {high}" if needed is not None else "one can use none"
             why = f"{fixed}, so that it keeps {len(tasks)}" if fixed else why
             needs = f"at least {needed}" if needed else "more than any number of"
             reasons.append(f"{name} needs {needs} tasks by its max_load, and {why}")
-        found[o] = low or given, high
+        ranges[o] = low or declared_low, high
         reasons += _needs_of_each(instance, o)
-    return found, reasons
+    return ranges, reasons
 
 
 def _needs_of_each(instance: Instance, operator: int) -> Iterator[str]:
@@ -254,13 +254,13 @@ class _Search:
         least = dict(zip(ids, self.low.tolist(), strict=True))
         reason = plain_reason(self.instance) if everywhere(self.instance) else "lists allowed nodes"
         if reason is None:
-            found = self._by_counts()
+            plan_and_bounds = self._by_counts()
         else:
             self.notes.append(f"the instance {reason}: each parallelism is solved by itself")
-            found = self._by_methods()
-        if found is None:
+            plan_and_bounds = self._by_methods()
+        if plan_and_bounds is None:
             return Scaling(self.rate, least, infeasible=self.impossible, notes=tuple(self.notes))
-        return self._judged(least, *found)
+        return self._judged(least, *plan_and_bounds)
 
     def cost_of(self, instance: Instance) -> Floats:
         """(N,) cost of each node in use: its price, or 1."""
@@ -307,10 +307,10 @@ class _Search:
         unknown = False
         for one in sorted(itertools.product(*spans), key=lambda n: (sum(n), n)):
             n = np.array(one, dtype=np.int64)
-            found = self._exact(pool, n)
-            unknown = unknown or found is False
-            if found and (best is None or (found[0], sum(one), -found[1]) < best[0]):
-                best = ((found[0], sum(one), -found[1]), n, found[2])
+            placed = self._exact(pool, n)
+            unknown = unknown or placed is False
+            if placed and (best is None or (placed[0], sum(one), -placed[1]) < best[0]):
+                best = ((placed[0], sum(one), -placed[1]), n, placed[2])
         if best is None:
             self.impossible = not unknown
             return None
@@ -324,10 +324,10 @@ class _Search:
         if left_out > 0 and _alike(counts):
             counts = counts.only(np.arange(self.most_nodes))
         kinds, sizes = counts.exact(n)
-        found = kinds.best(sizes, work, self.most_nodes)
-        if not found or len(found[2]) > self.most_nodes:
-            return found
-        return *found[:2], np.pad(found[2], ((0, max(left_out, 0)), (0, 0)))
+        placed = kinds.best(sizes, work, self.most_nodes)
+        if not placed or len(placed[2]) > self.most_nodes:
+            return placed
+        return *placed[:2], np.pad(placed[2], ((0, max(left_out, 0)), (0, 0)))
 
     def _by_nodes(self) -> tuple[Plan, Bounds] | None:
         """Search for the fewest nodes that carry the rate: from the least not refuted upwards."""
@@ -357,7 +357,7 @@ class _Search:
                     refuted, open_ = cost, False
                     continue
                 if boxed.tasks is not None:
-                    return self._found(part, by_name, boxed, self._next(pool, refuted))
+                    return self._plan_of_boxes(part, by_name, boxed, self._next(pool, refuted))
             fewest = self._exact(part, self.low, _LEAST_WORK)
             if fewest:
                 bounds = (self._next(pool, refuted), float(self.low.sum()), None)
@@ -372,13 +372,13 @@ class _Search:
         most = int(self.high.sum()) if most is None else most
         return BoxSearch(part, self.low, np.minimum(self.high, most), _BOXES).search(most)
 
-    def _found(
-        self, part: Counts, names: list[str], found: Boxes, cost: float
+    def _plan_of_boxes(
+        self, part: Counts, names: list[str], boxes: Boxes, cost: float
     ) -> tuple[Plan, Bounds]:
         """Return the plan of a search of nodes that are alike, and what it proves."""
-        whole = found.whole and found.tasks.sum() == found.least
-        bounds = (cost, float(found.least), found.gain if whole else None)
-        return self._plan(part, found.tasks, found.counts, names), bounds
+        whole = boxes.whole and boxes.tasks.sum() == boxes.least
+        bounds = (cost, float(boxes.least), boxes.gain if whole else None)
+        return self._plan(part, boxes.tasks, boxes.counts, names), bounds
 
     def _next(self, pool: Counts, refuted: float) -> float:
         """Return the least cost above one that is refuted: none below it carries the rate."""
@@ -426,13 +426,13 @@ class _Search:
         """Return (V, O) counts that carry the rate on all of these nodes, if any are found."""
         best, random = None, seeded(self.seed)
         for start in self._starts(part):
-            found = np.zeros_like(start)
+            annealed = np.zeros_like(start)
             excess = anneal(
                 part.load, part.each, part.rate, part.price, part.room, part.link, self.low,
-                self.high, part.key_groups, start, _STEPS, random, found,
+                self.high, part.key_groups, start, _STEPS, random, annealed,
             )  # fmt: skip
-            if excess <= 0 and (best is None or found.sum() < best.sum()):
-                best = found
+            if excess <= 0 and (best is None or annealed.sum() < best.sum()):
+                best = annealed
         return best
 
     def _starts(self, part: Counts) -> Iterator[Any]:
@@ -461,9 +461,9 @@ class _Search:
         n = annealed.sum(axis=0)
         tasks = float(self.low.sum() if boxed is None else min(boxed.least, int(n.sum())))
         if boxed is None:
-            found = self._boxed(part, int(n.sum()))
-            if found.tasks is not None:
-                plan, _ = self._found(part, names, found, cost)
+            fewer = self._boxed(part, int(n.sum()))
+            if fewer.tasks is not None:
+                plan, _ = self._plan_of_boxes(part, names, fewer, cost)
                 return plan, (cost, tasks, None)
         exact = self._exact(part, n)
         if not exact:
@@ -494,12 +494,14 @@ class _Search:
         keys = part.priced_keys()
         placed = counts.copy()
         for key in dict.fromkeys(keys):
-            mine = np.array([v for v, other in enumerate(keys) if other == key])
-            placed[mine] = counts[mine][matched(counts[mine], before[mine])]
+            same_key = np.array([v for v, other in enumerate(keys) if other == key])
+            placed[same_key] = counts[same_key][matched(counts[same_key], before[same_key])]
             # none is added while one like it, that is there, stays empty
-            empty = mine[~placed[mine].any(axis=1)]
+            empty = same_key[~placed[same_key].any(axis=1)]
             free = [v for v in empty.tolist() if names[v] in self.present]
-            fresh = [v for v in mine.tolist() if names[v] not in self.present and v not in empty]
+            fresh = [
+                v for v in same_key.tolist() if names[v] not in self.present and v not in empty
+            ]
             for here, there in zip(free, fresh, strict=False):
                 placed[[here, there]] = placed[[there, here]]
         assignment: dict[str, str] = {}
@@ -522,9 +524,9 @@ class _Search:
         added: dict[str, str] = {}
         renamed: dict[str, str] = {}
         for like in self.likes:
-            mine = [name for name in fresh if name.rpartition("-new")[0] == like]
-            new = new_names(self.instance, like, len(mine))
-            renamed |= dict(zip(mine, new, strict=True))
+            fresh_like = [name for name in fresh if name.rpartition("-new")[0] == like]
+            new = new_names(self.instance, like, len(fresh_like))
+            renamed |= dict(zip(fresh_like, new, strict=True))
             added |= dict.fromkeys(new, like)
         order = at_parallelism(self.instance, parallelism).tasks.ids
         return Plan(
@@ -567,17 +569,17 @@ class _Search:
         best = self._cheapest(_MORE_NODES) if best is None else best
         if best is None:
             return None
-        parallelism, scaled, found = best
-        used, tasks = len(set(found.plan.assignment.values())), scaled.num_tasks
+        parallelism, scaled, result = best
+        used, tasks = len(set(result.plan.assignment.values())), scaled.num_tasks
         inner = solve(
             using_at_most(scaled, used), objective="imc_gain", target_rate=self.rate,
             seed=self.seed, time_limit=_SECONDS, repair=True,
         )  # fmt: skip
-        plan = found.plan
+        plan = result.plan
         if inner.plan is not None and inner.feasible:
             dearer = self._cost_of_plan(scaled, inner.plan) > self._cost_of_plan(scaled, plan)
             plan = plan if dearer else inner.plan
-        bound = found.bound if whole and not self.priced else None
+        bound = result.bound if whole and not self.priced else None
         fewest = bound is not None and bound == used
         return self.written(parallelism, dict(plan.assignment)), (
             bound, float(tasks) if whole else None, inner.bound if fewest else None,
@@ -597,20 +599,20 @@ class _Search:
             pool, _ = self.pool(min(self.most_nodes, max(further, sum(n))) if further else 0)
             try:
                 scaled = at_parallelism(pool, parallelism)
-                found = solve(
+                result = solve(
                     scaled, objective="nodes_used", target_rate=self.rate, seed=self.seed,
                     time_limit=_SECONDS,
                 )  # fmt: skip
             except StreamplaceError as error:
                 self.notes.append(f"{parallelism}: {error}")
                 continue
-            if found.plan is None:
-                none = found.termination is Termination.INFEASIBLE
+            if result.plan is None:
+                none = result.termination is Termination.INFEASIBLE
                 self.impossible = whole and none and bool(further)
                 continue
-            cost = self._cost_of_plan(scaled, found.plan)
+            cost = self._cost_of_plan(scaled, result.plan)
             if best is None or (cost, sum(n)) < best[0]:
-                best = (cost, sum(n)), (parallelism, scaled, found)
+                best = (cost, sum(n)), (parallelism, scaled, result)
         return None if best is None else best[1]
 
     def _cost_of_plan(self, instance: Instance, plan: Plan) -> float:

@@ -62,22 +62,22 @@ class BoxSearch:
 
     def search(self, most: int) -> Boxes:
         """Find the fewest tasks, no more than `most`, and of those the most traffic inside."""
-        found = Boxes()
+        boxes = Boxes()
         heap = [(int(self.low.sum()), 0, self.low, self.high)]
         number = 0
         while heap:
             total, _, low, high = heapq.heappop(heap)
-            if total > most or (found.tasks is not None and total > found.least):
-                return found
+            if total > most or (boxes.tasks is not None and total > boxes.least):
+                return boxes
             if self.work <= 0:
-                found.least, found.whole = min(found.least, total), False
-                return found
+                boxes.least, boxes.whole = min(boxes.least, total), False
+                return boxes
             # no operator has more tasks than the others leave
             high = np.minimum(high, most - total + low)
             if self._refuted(low, high):
                 continue
             if (low == high).all():
-                self._at(low, found)
+                self._at(low, boxes)
                 continue
             ratio = np.where(high > low, high / low, 0.0)
             # the operator whose share varies most within the box, at the geometric mean
@@ -91,7 +91,7 @@ class BoxSearch:
                     below[o] = middle + 1
                 number += 1
                 heapq.heappush(heap, (int(below.sum()), number, below, above))
-        return found
+        return boxes
 
     def _refuted(self, low: Counts64, high: Counts64) -> bool:
         """Whether known prices refute all numbers of a box."""
@@ -119,13 +119,13 @@ class BoxSearch:
         self.prices.insert(0, self.prices.pop(best))  # those that refute come first, and stay
         return True
 
-    def _at(self, tasks: Counts64, found: Boxes) -> None:
+    def _at(self, tasks: Counts64, boxes: Boxes) -> None:
         """Look at single numbers: refute them, or place the tasks."""
         kinds, sizes = self.counts.exact(tasks)
         listed = [kinds.contents(sizes, v, _CONTENTS) for v in self.first]
         self.work -= _PROGRAM
         if any(rows is None for rows in listed):
-            self._open(tasks, found)
+            self._open(tasks, boxes)
             return
         rows = [np.asarray(x) for x in listed]
         if (sum(n * x.max(axis=0) for n, x in zip(self.number, rows, strict=True)) < sizes).any():
@@ -134,14 +134,14 @@ class BoxSearch:
             return
         placed = self._placed(kinds, sizes, rows)
         if placed is False:
-            self._open(tasks, found)
-        elif placed is not None and placed[0] > found.gain:
-            found.gain, found.tasks, found.counts = placed[0], tasks, placed[1]
-            found.least = min(found.least, int(tasks.sum()))
+            self._open(tasks, boxes)
+        elif placed is not None and placed[0] > boxes.gain:
+            boxes.gain, boxes.tasks, boxes.counts = placed[0], tasks, placed[1]
+            boxes.least = min(boxes.least, int(tasks.sum()))
 
-    def _open(self, tasks: Counts64, found: Boxes) -> None:
-        found.whole = False
-        found.least = min(found.least, int(tasks.sum()))
+    def _open(self, tasks: Counts64, boxes: Boxes) -> None:
+        boxes.whole = False
+        boxes.least = min(boxes.least, int(tasks.sum()))
 
     def _refuted_alone(
         self, tasks: Counts64, kinds: Counts, sizes: Counts64, rows: list[Counts64]
@@ -199,11 +199,11 @@ class BoxSearch:
             return None
         if solved.termination is not LinearTermination.OPTIMAL or solved.x is None:
             return False
-        held = np.repeat(np.arange(len(columns)), np.round(solved.x).astype(int))
+        chosen = np.repeat(np.arange(len(columns)), np.round(solved.x).astype(int))
         counts = np.zeros((len(self.kind), len(sizes)), dtype=np.int64)
         for k in range(len(rows)):
-            mine = columns[held[of[held] == k]]
-            counts[np.flatnonzero(self.kind == k)[: len(mine)]] = mine
+            rows_of_class = columns[chosen[of[chosen] == k]]
+            counts[np.flatnonzero(self.kind == k)[: len(rows_of_class)]] = rows_of_class
         return float(kinds.gain(counts, sizes).sum()), counts
 
 
@@ -394,17 +394,17 @@ class PartsBound:
         below = np.append(np.full(len(rows), -np.inf), np.ones(operators))
         above = np.append(sides, np.ones(operators))
         zeros, free = np.zeros(len(objective)), np.full(len(objective), np.inf)
-        found = _solve(objective, np.vstack([rows, equal]), (below, above), zeros, free)
+        solution = _solve(objective, np.vstack([rows, equal]), (below, above), zeros, free)
         self.programs += 1
-        if found is None:
+        if solution is None:
             return None
-        assert found.row_duals is not None
-        assert found.objective is not None
-        side = -found.row_duals[: len(rows)]
+        assert solution.row_duals is not None
+        assert solution.objective is not None
+        side = -solution.row_duals[: len(rows)]
         # a node of a class is paid its cost at the budget's price, and the price of its number
         paid = [side[0] * o.cost + (side[bounded[k]] if k in bounded else 0.0)
                 for k, o in enumerate(self.offers)]  # fmt: skip
-        return found.row_duals[len(rows) :], found.objective, np.array(paid)
+        return solution.row_duals[len(rows) :], solution.objective, np.array(paid)
 
     def _box(self, offer: Offer) -> Floats:
         """(O,) most of each operator on a node, tightened by what the others leave."""
@@ -457,13 +457,13 @@ class PartsBound:
         above = upper / scale + 1e-9
         lower, most = np.append(low, np.zeros(len(pairs))), np.append(high, high[i] * high[j])
         sides = (np.full(len(above), -np.inf), above)
-        found = _solve(value, rows / scale[:, None], sides, lower, most)
+        solution = _solve(value, rows / scale[:, None], sides, lower, most)
         self.programs += 1
-        if found is None:
+        if solution is None:
             return None
-        assert found.x is not None
-        assert found.objective is not None
-        return -found.objective, found.x[:operators], found.x[operators:]
+        assert solution.x is not None
+        assert solution.objective is not None
+        return -solution.objective, solution.x[:operators], solution.x[operators:]
 
     def _holds(self, offer: Offer, part: Floats) -> bool:
         sent = part @ self.counts.rate
@@ -489,24 +489,24 @@ class PartsBound:
             return 0.0, None
         # best bound first: the first box that is no better than the best parts bounds all others
         heap, number = [(-root[0], 0, np.zeros(len(high)), high, root)], 0
-        best, found, further = paid * (1 + 1e-4) + _SLACK, None, _FURTHER
+        best, best_parts, further = paid * (1 + 1e-4) + _SLACK, None, _FURTHER
         while heap:
             bound, _, low, high, node = heapq.heappop(heap)
-            further -= found is not None
+            further -= best_parts is not None
             if -bound <= max(best, enough) or not further or self.programs > self.most:
-                return max(-bound, best), found
+                return max(-bound, best), best_parts
             _, part, products = node
             # a relaxed product hides what crosses: a smaller part of the same mix may fit
             for scaled in (1.0, 0.999, 0.99, 0.97, 0.9, 0.75, 0.5, 0.25):
                 one = part * scaled
                 if float(price @ one) > best and self._holds(offer, one):
-                    best, found = float(price @ one), one
+                    best, best_parts = float(price @ one), one
                     break
             # branch on the pair whose product is furthest above f_i f_j, in the wider of its two
             # sides
             gap = self.flow * (products - part[self.pairs[:, 0]] * part[self.pairs[:, 1]])
             if not len(gap) or gap.max() <= 1e-12:
-                return max(-bound, best), found
+                return max(-bound, best), best_parts
             i, j = self.pairs[int(gap.argmax())]
             o = i if high[i] - low[i] >= high[j] - low[j] else j
             width = high[o] - low[o]
@@ -518,7 +518,7 @@ class PartsBound:
                 if inner is not None and inner[0] > best:
                     number += 1
                     heapq.heappush(heap, (-inner[0], number, below, above, inner))
-        return (-heap[0][0] if heap else best), found
+        return (-heap[0][0] if heap else best), best_parts
 
 
 def _knapsack(worth: list[tuple[float, Offer]], budget: float) -> float:
@@ -541,9 +541,9 @@ def _solve(
     objective: Floats, rows: Floats, sides: tuple[Any, Any], lower: Floats, upper: Floats
 ) -> LpSolution | None:
     """Solve a linear program with rows between sides; ``None`` where it is infeasible."""
-    found = solve_lp(objective, rows, *sides, lower, upper, tolerance=1e-9)
-    if found.termination is LinearTermination.INFEASIBLE:
+    solution = solve_lp(objective, rows, *sides, lower, upper, tolerance=1e-9)
+    if solution.termination is LinearTermination.INFEASIBLE:
         return None
-    if found.termination is not LinearTermination.OPTIMAL:
-        raise _Unsolved(found.reason)
-    return found
+    if solution.termination is not LinearTermination.OPTIMAL:
+        raise _Unsolved(solution.reason)
+    return solution

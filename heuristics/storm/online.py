@@ -173,19 +173,19 @@ def run(instance: Instance, request: Request) -> Outcome:
     pairs = directed_pairs(instance)
     reach, notes = slots_within_reach(jobs)
     building = time.perf_counter() - began
-    asked = float(request.options["gamma"])
-    found = None
-    for gamma in _gammas(asked):
+    gamma_asked = float(request.options["gamma"])
+    schedule = None
+    for gamma in _gammas(gamma_asked):
         worker, first, late = _phase_1(instance, jobs, pairs, reach, request, gamma)
         node, slot, relaxed = _phase_2(instance, jobs, pairs, reach, worker, first, request)
-        if found is None or not relaxed[2]:
-            found = gamma, late, node, slot, relaxed
+        if schedule is None or not relaxed[2]:
+            schedule = gamma, late, node, slot, relaxed
         if not relaxed[2]:
             break
-    assert found is not None
-    gamma, late, node, slot, relaxed = found
-    if gamma != asked:
-        notes.append(f"gamma {gamma:g}: with {asked:g} slots found no node with the capacity")
+    assert schedule is not None
+    gamma, late, node, slot, relaxed = schedule
+    if gamma != gamma_asked:
+        notes.append(f"gamma {gamma:g}: with {gamma_asked:g} slots found no node with the capacity")
     if late:
         notes.append(f"{late} executors found no slot within gamma times the mean load")
     if relaxed[1]:
@@ -201,9 +201,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
 
 
-def _gammas(asked: float) -> list[float]:
+def _gammas(gamma: float) -> list[float]:
     """Return the γ asked for, and those to try where slots of its load fit on no node."""
-    return [1.0 + share * (asked - 1.0) for share in (_LESS if asked > 1.0 else _LESS[:1])]
+    return [1.0 + share * (gamma - 1.0) for share in (_LESS if gamma > 1.0 else _LESS[:1])]
 
 
 def _phase_1(
@@ -229,10 +229,14 @@ def _phase_1(
         if not count:
             continue
         most, capacity = slot_limits(instance, len(tasks), count, options["alpha"])
-        own = inside & (of == number)
-        mine = Pairs(position[pairs.source[own]], position[pairs.target[own]], pairs.rate[own])
+        of_topology = inside & (of == number)
+        topology_pairs = Pairs(
+            position[pairs.source[of_topology]],
+            position[pairs.target[of_topology]],
+            pairs.rate[of_topology],
+        )
         place, over = executors_into_slots(
-            instance.tasks.load[tasks], mine, count, most, gamma, capacity
+            instance.tasks.load[tasks], topology_pairs, count, most, gamma, capacity
         )
         worker[tasks] = np.where(place >= 0, place + first[number], -1)
         late += over
@@ -460,10 +464,10 @@ def take(state, thing):
 
 
 @inlined
-def comes_first(load, held, known_load, known_held):
+def comes_first(load, num_things, best_load, best_num):
     """Whether a place is less loaded than the known one; the one with fewer things if they tie."""
-    slack = 1e-12 * (abs(load) + abs(known_load))
-    return load < known_load - slack or (load <= known_load + slack and held < known_held)
+    slack = 1e-12 * (abs(load) + abs(best_load))
+    return load < best_load - slack or (load <= best_load + slack and num_things < best_num)
 
 
 @helper
@@ -472,11 +476,11 @@ def least_loaded(state, thing, other, level):
 
     Where `other` is no `NOWHERE`, the one that can take both.
     """
-    held, used, base = state.held, state.used, state.base
-    best, best_load, best_held = NOWHERE, np.inf, 0
-    for place in range(len(held)):
-        load, holds = base[place] + used[place, 0], held[place]
-        if best != NOWHERE and not comes_first(load, holds, best_load, best_held):
+    num_things, used, base = state.held, state.used, state.base
+    best, best_load, best_num = NOWHERE, np.inf, 0
+    for place in range(len(num_things)):
+        load, holds = base[place] + used[place, 0], num_things[place]
+        if best != NOWHERE and not comes_first(load, holds, best_load, best_num):
             continue
         fits = can_take(state, place, thing, level)
         if fits and other != NOWHERE:
@@ -484,7 +488,7 @@ def least_loaded(state, thing, other, level):
             fits = can_take(state, place, other, level)
             take(state, thing)
         if fits:
-            best, best_load, best_held = place, load, holds
+            best, best_load, best_num = place, load, holds
     return best
 
 
@@ -500,16 +504,16 @@ def put_alone(state, thing):
 
 
 @helper
-def traffic_with(state, neighbours, thing, other, places, count, found):
+def traffic_with(state, neighbours, thing, other, places, count, traffic):
     """Add up a thing's traffic with what stands at each of `count` places, `other` left out."""
     for i in range(count):
-        found[i] = 0.0
+        traffic[i] = 0.0
     for k in range(neighbours.indptr[thing], neighbours.indptr[thing + 1]):
         partner = neighbours.indices[k]
         if partner != other and state.place[partner] != NOWHERE:
             for i in range(count):
                 if state.place[partner] == places[i]:
-                    found[i] += neighbours.rate[k]
+                    traffic[i] += neighbours.rate[k]
 
 
 @helper
@@ -528,10 +532,10 @@ def candidate_places(state, u, v, places):
     third = least_loaded(state, heavier, NOWHERE, 0)
     count = 0
     for place in (state.place[u], state.place[v], third):
-        known = place == NOWHERE
+        skip = place == NOWHERE
         for i in range(count):
-            known = known or places[i] == place
-        if not known:
+            skip = skip or places[i] == place
+        if not skip:
             places[count] = place
             count += 1
     return count

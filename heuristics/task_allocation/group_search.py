@@ -112,12 +112,12 @@ def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
     if incumbent.partial is not None:
         candidates.append(incumbent.partial)
     for node in candidates:
-        mended = repair(instance, node)
-        if mended.restored:
-            incumbent.offer(mended.node)
-            return mended.node
-        incumbent.partial = mended.node
-        incumbent.notes += mended.notes
+        repaired = repair(instance, node)
+        if repaired.restored:
+            incumbent.offer(repaired.node)
+            return repaired.node
+        incumbent.partial = repaired.node
+        incumbent.notes += repaired.notes
     return None
 
 

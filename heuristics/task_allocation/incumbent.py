@@ -84,13 +84,13 @@ class Incumbent:
         """Repair a start if it needs that, descend from it, offer both; ``None`` if it fails."""
         from optim.kernels.repair import repair
 
-        mended = repair(self.instance, node)
-        if not mended.restored:
+        repaired = repair(self.instance, node)
+        if not repaired.restored:
             if self.node is None:
-                self.partial, self.notes = mended.node, mended.notes
+                self.partial, self.notes = repaired.node, repaired.notes
             return None
-        self.offer(mended.node)
-        return self.descended(mended.node) if descend else mended.node
+        self.offer(repaired.node)
+        return self.descended(repaired.node) if descend else repaired.node
 
     def descended(self, node: Ints) -> Ints:
         """Descend from a placement, and offer what is found."""

@@ -101,12 +101,12 @@ class Tree:
             if branch is None:
                 continue
             spec, at = branch
-            held = self.model.cut(spec, columns.tolist())
+            summed = self.model.cut(spec, columns.tolist())
             of_all = np.zeros(len(everything))
-            of_all[list(held)] = 1.0
+            of_all[list(summed)] = 1.0
             self.steps.append({"branch": spec, "at": at})
-            stack.append((columns, (*cuts, (of_all, held, ">", at + 1))))
-            stack.append((columns, (*cuts, (of_all, held, "<", at))))
+            stack.append((columns, (*cuts, (of_all, summed, ">", at + 1))))
+            stack.append((columns, (*cuts, (of_all, summed, "<", at))))
         return self.steps
 
     def roots(self) -> Iterator[tuple[dict[str, Any], Fraction]]:
@@ -216,7 +216,7 @@ class Tree:
         matrix = self.arrays.of(columns)
         rows = [*self.every, *((sense, right) for _, _, sense, right in cuts)]
         if cuts:
-            matrix = _stacked(matrix, _held(columns, cuts))
+            matrix = _stacked(matrix, _in_cuts(columns, cuts))
         right = np.array([float(b) for _, b in rows])
         sign = np.array([-1.0 if sense == ">" else 1.0 for sense, _ in rows])
         factor = sign / np.concatenate([self.size, np.ones(len(cuts))])
@@ -353,7 +353,7 @@ class Tree:
     def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
         """Return what sums up multipliers as `Model.value` does, in doubles."""
         matrix = self.arrays.of(columns)[: len(self.model.rows)]
-        turned = (_stacked(matrix, _held(columns, cuts)) if cuts else matrix).T
+        turned = (_stacked(matrix, _in_cuts(columns, cuts)) if cuts else matrix).T
         gain, group = self.gain[columns] / self.scale, self.keys[columns, 0]
         sizes = np.array(self.model.groups, dtype=float)
         right = np.array([*(b for _, b in self.model.rows), *(b for *_, b in cuts)], dtype=float)
@@ -398,12 +398,12 @@ class Tree:
         """
         if self.model.kind == "dual":
             sets = [] if pairs else list(self._sets_of_nodes(keys))
-            yield [spec for spec, _ in sets], np.array([z[held].sum() for _, held in sets])
+            yield [spec for spec, _ in sets], np.array([z[members].sum() for _, members in sets])
             return
         most = self.keys.max(axis=0).tolist()
         for k in np.unique(keys[:, 0]).tolist():
-            mine = keys[:, 0] == k
-            here, much = keys[mine], z[mine]
+            in_group = keys[:, 0] == k
+            here, much = keys[in_group], z[in_group]
             of = [
                 [g, least, most[g]]
                 for g in range(1, keys.shape[1])
@@ -411,13 +411,16 @@ class Tree:
             ]
             if not of:
                 continue
-            held = np.array([here[:, g] >= least for g, least, _ in of], dtype=float)
+            members = np.array([here[:, g] >= least for g, least, _ in of], dtype=float)
             if pairs:  # with all that holds both of two classes whole, patterns mostly are
                 one, two = np.triu_indices(len(of), 1)
                 both = zip(one.tolist(), two.tolist(), strict=True)
-                yield [[[0, k, k], of[i], of[j]] for i, j in both], (held * much @ held.T)[one, two]
+                yield (
+                    [[[0, k, k], of[i], of[j]] for i, j in both],
+                    (members * much @ members.T)[one, two],
+                )
             else:
-                yield [[[0, k, k], each] for each in of], held @ much
+                yield [[[0, k, k], each] for each in of], members @ much
 
     def _sets_of_nodes(self, keys: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
         """Nodes in use; tasks that leave a node; tasks that come to one."""
@@ -430,7 +433,7 @@ class Tree:
                 yield [[1, 0, 0], [i, n, n], [4, 1, 1]], gone & (of == n)
 
 
-def _held(columns: np.ndarray, cuts: Cuts) -> np.ndarray:
+def _in_cuts(columns: np.ndarray, cuts: Cuts) -> np.ndarray:
     """(cuts, columns) which columns each cut sums up."""
     return np.array([of_all[columns] for of_all, *_ in cuts])
 
@@ -473,12 +476,12 @@ class Arrays:
         if len(width) == 1:
             flat = np.fromiter(chain.from_iterable(keys), np.int64, many * min(width))
             self.keys = flat.reshape(many, -1)
-        gains, held = [gain for _, gain, _ in columns], [entries for _, _, entries in columns]
+        gains, entries_of = [gain for _, gain, _ in columns], [entries for _, _, entries in columns]
         self.gain = np.array(gains, dtype=float)
-        count = np.fromiter(map(len, held), np.intp, many)
+        count = np.fromiter(map(len, entries_of), np.intp, many)
         total = int(count.sum())
-        i = np.fromiter((i for i, _ in chain.from_iterable(held)), np.intp, total)
-        factors = [a for _, a in chain.from_iterable(held)]
+        i = np.fromiter((i for i, _ in chain.from_iterable(entries_of)), np.intp, total)
+        factors = [a for _, a in chain.from_iterable(entries_of)]
         a, j = np.array(factors, dtype=float), np.repeat(np.arange(many), count)
         below = (np.ones(many), (rows + self.group, np.arange(many)))
         shape = (rows + len(model.groups), many)
@@ -495,44 +498,44 @@ class Arrays:
             self.whole_gain = np.array(gains, dtype=np.int64)
         self._dense: Any = None
         self._dense_exact: Any = None
-        self._kept, self._place = np.zeros(many, dtype=bool), np.zeros(many, dtype=np.intp)
+        self._is_dense, self._place = np.zeros(many, dtype=bool), np.zeros(many, dtype=np.intp)
         self.narrow(np.arange(many))
 
     def narrow(self, columns: np.ndarray) -> None:
         """Keep some columns densely as well, if they are few: most cases are of these."""
-        if self._sparse.shape[0] * len(columns) <= _DENSE and not self._kept[columns].any():
-            self._kept[:] = False  # what was kept before has its place no longer
-            self._kept[columns], self._place[columns] = True, np.arange(len(columns))
+        if self._sparse.shape[0] * len(columns) <= _DENSE and not self._is_dense[columns].any():
+            self._is_dense[:] = False  # what was kept before has its place no longer
+            self._is_dense[columns], self._place[columns] = True, np.arange(len(columns))
             self._dense = self._sparse[:, columns].toarray()
             self._dense_exact = None if self._exact is None else self._exact[:, columns].toarray()
 
     def of(self, columns: np.ndarray) -> Any:
         """Return the matrix of some columns: dense if they are stored so."""
-        kept = self._kept[columns].all()
-        return self._dense[:, self._place[columns]] if kept else self._sparse[:, columns]
+        dense = self._is_dense[columns].all()
+        return self._dense[:, self._place[columns]] if dense else self._sparse[:, columns]
 
     def _exact_of(self, columns: np.ndarray) -> Any:
-        kept = self._kept[columns].all()
-        return self._dense_exact[:, self._place[columns]] if kept else self._exact[:, columns]
+        dense = self._is_dense[columns].all()
+        return self._dense_exact[:, self._place[columns]] if dense else self._exact[:, columns]
 
     def value(
-        self, given: Sequence[int], over: int, columns: np.ndarray, cuts: Cuts
+        self, multipliers: Sequence[int], over: int, columns: np.ndarray, cuts: Cuts
     ) -> tuple[int | None, Any]:
         """Return what `Model.value` does; how far columns are from it is a sequence of numbers."""
         rows = len(self.model.rows)
-        of_rows, of_cuts = given[:rows], given[rows:]
+        of_rows, of_cuts = multipliers[:rows], multipliers[rows:]
         largest = sum(abs(y) * float(most) for y, most in zip(of_rows, self.most, strict=True))
         largest += sum(map(abs, of_cuts)) + over * float(np.abs(self.gain).max(initial=0.0))
         if self._exact is None or largest >= _SAFE or not len(columns):
-            plain = tuple((held, sense, right) for _, held, sense, right in cuts)
-            return self.model.value(list(given), over, columns.tolist(), plain)
+            plain = tuple((entries, sense, right) for _, entries, sense, right in cuts)
+            return self.model.value(list(multipliers), over, columns.tolist(), plain)
         rests = over * self.whole_gain[columns]
         rests -= self._exact_of(columns).T @ np.array(of_rows, dtype=np.int64)
         for y, (of_all, *_) in zip(of_cuts, cuts, strict=True):
             if y:
                 rests -= y * of_all[columns].astype(np.int64)
         rights = [*(right for _, right in self.model.rows), *(right for *_, right in cuts)]
-        total = sum(y * right for y, right in zip(given, rights, strict=True))
+        total = sum(y * right for y, right in zip(multipliers, rights, strict=True))
         group = self.group[columns]
         top = np.full(len(self.model.groups), np.iinfo(np.int64).min)
         np.maximum.at(top, group, rests)

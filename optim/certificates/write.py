@@ -102,14 +102,14 @@ def certify(
         raise check.Refused(f"no certificate is known for {objective}")
     mends = objective if excess is not None else ""
     instance = check.Instance(document, frozenset(ignored), mends)
-    known = ZERO
+    plan_value = ZERO
     if assignment is not None:
         try:
-            known = check.value_of(instance, {"assignment": dict(assignment)}, objective)
+            plan_value = check.value_of(instance, {"assignment": dict(assignment)}, objective)
         except check.Refused:
             if value is None or objective != "sustainable_rate":
                 raise
-            known = Fraction(value)
+            plan_value = Fraction(value)
     now = time.process_time()
     deadline = now + seconds
     limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
@@ -117,14 +117,14 @@ def certify(
     most = ZERO
     if excess is not None and assignment is not None:
         most = rounded(Fraction(excess) * (1 + _SPARE) + _TINY, ZERO, "imc_gain")
-        mine = check.value_of(instance, {"assignment": dict(assignment)}, check.EXCESS)
+        plan_excess = check.value_of(instance, {"assignment": dict(assignment)}, check.EXCESS)
         # half of the time for the first level, the rest for the objective
         half = limits._replace(deadline=now + seconds / 2)
-        bound, proof = _least(instance, mine, half, listed=patterns)
+        bound, proof = _least(instance, plan_excess, half, listed=patterns)
         level = {check.EXCESS: {"bound": number(bound), "most": number(most), "proof": proof}}
         assumes.insert(0, check.NOW)
 
-    def made(
+    def checked_certificate(
         bound: Fraction, proof: dict[str, Any], model: check.Model | None
     ) -> dict[str, Any] | None:
         """Have what was written read back; a model that the checker has built is not built again.
@@ -151,17 +151,17 @@ def certify(
     sign = 1 if check.SENSES[objective] == "min" else -1
     why = f"no proof was found within {nodes} cases and {seconds:g} s"
     try:
-        aims = _aims(objective, known, claimed)
+        aims = _aims(objective, plan_value, claimed)
         for bound, proof, model in _attempts(
-            instance, objective, known, aims, limits, patterns, most
+            instance, objective, plan_value, aims, limits, patterns, most
         ):
             if best is not None and sign * bound <= sign * best.bound:
                 continue
-            certificate = made(bound, proof, model)
+            certificate = checked_certificate(bound, proof, model)
             if certificate is not None:
                 size = len(json.dumps(certificate))
                 best = Written(certificate, bound, time.perf_counter() - began, size)
-            if best is not None and abs(best.bound - known) <= _SAME * abs(known):
+            if best is not None and abs(best.bound - plan_value) <= _SAME * abs(plan_value):
                 break
     except check.Refused as error:
         why = str(error)
@@ -265,7 +265,7 @@ def _counted(
     Counting does not know which tasks move, and is quick; where it fails, the textbook's rows do,
     with branches on how many tasks leave nodes, or come to them.
     """
-    low, high, found = ZERO, value, None
+    low, high, best_proof = ZERO, value, None
     share = _PART * (limits.deadline - time.process_time())
     instance = make.args[0]
     columns = sum(len(instance.may[t]) for t in instance.first)
@@ -278,13 +278,13 @@ def _counted(
         if proof is None:
             high = bound
         else:
-            low, found = bound, proof
+            low, best_proof = bound, proof
         # the first bound held, or there is no time left for a better one
         if high == value or time.process_time() > limits.deadline:
             break
         bound = rounded((low + high) / 2, ZERO, objective)
-    if found is not None:
-        yield low, found
+    if best_proof is not None:
+        yield low, best_proof
 
 
 def _refuted(
@@ -412,8 +412,8 @@ class Moves(Tree):
     def __init__(self, model: Model, bound: Fraction, nodes: int, deadline: float) -> None:
         super().__init__(model, bound, nodes, deadline)
         self.budget = float(model.rows[0][1])
-        entries = (dict(held) for _, _, held in model.columns)
-        self.price = np.array([float(held.get(0, 0)) for held in entries])
+        entries = (dict(of_column) for _, _, of_column in model.columns)
+        self.price = np.array([float(of_column.get(0, 0)) for of_column in entries])
         self.work = 0
         #: columns that the programmes have so far: those that stay; others join as they pay
         self.chosen = self.price == 0
@@ -442,11 +442,11 @@ class Moves(Tree):
             self.work += 2 * (len(columns) + 10) * (len(cuts) + 9)
             if self.left < 0 or self.work > check.MOST_WORK:
                 raise GaveUp
-            kept = self._dropped(columns, cuts, answer)
-            if kept is None:
+            remaining = self._dropped(columns, cuts, answer)
+            if remaining is None:
                 continue
-            if len(kept) < len(columns):
-                columns, answer = kept, self._fewest(kept, cuts)
+            if len(remaining) < len(columns):
+                columns, answer = remaining, self._fewest(remaining, cuts)
             if answer.moves > self.budget + _MOVES_SAME:
                 stack.append((columns, Side(cuts, answer)))  # the next round closes it
                 continue
@@ -480,12 +480,15 @@ class Moves(Tree):
     ) -> tuple[Spec, int, list[Side]]:
         """Choose the branch whose sides cost most, by the product of what they add."""
         best: tuple[float, Spec, int, list[Side]] | None = None
-        for spec, held, total in self._candidates(columns, answer.z):
-            at, mine = (
+        for spec, members, total in self._candidates(columns, answer.z):
+            at, counted = (
                 int(np.floor(total + _MOVES_SAME)),
-                frozenset(columns[held[columns]].tolist()),
+                frozenset(columns[members[columns]].tolist()),
             )
-            ends = ((held.astype(float), mine, "<", at), (held.astype(float), mine, ">", at + 1))
+            ends = (
+                (members.astype(float), counted, "<", at),
+                (members.astype(float), counted, ">", at + 1),
+            )
             sides = [Side((*cuts, end), self._fewest(columns, (*cuts, end))) for end in ends]
             most = self.budget + 1
             # product rule of strong branching: both sides are to gain
@@ -504,12 +507,12 @@ class Moves(Tree):
         self, columns: np.ndarray, z: np.ndarray
     ) -> list[tuple[Spec, np.ndarray, float]]:
         """Sets whose number is broken: of nodes, else of a class of tasks, else columns."""
-        found = [(spec, held, float(z @ held[columns])) for spec, held in self.sets]
-        found = [each for each in found if _broken(each[2]) > _MOVES_SAME]
-        if not found:
-            found = list(self._of_tasks(columns, z))
-        by_part = sorted(found, key=lambda each: -_broken(each[2]))
-        by_size = sorted(found, key=lambda each: -each[2])[: _TRIED // 2]
+        candidates = [(spec, members, float(z @ members[columns])) for spec, members in self.sets]
+        candidates = [each for each in candidates if _broken(each[2]) > _MOVES_SAME]
+        if not candidates:
+            candidates = list(self._of_tasks(columns, z))
+        by_part = sorted(candidates, key=lambda each: -_broken(each[2]))
+        by_size = sorted(candidates, key=lambda each: -each[2])[: _TRIED // 2]
         return [*by_size, *(c for c in by_part if all(c is not b for b in by_size))][:_TRIED]
 
     def _of_tasks(
@@ -526,8 +529,8 @@ class Moves(Tree):
                 yield [[0, g, g], [1, 0, 0], [4, 1, 1]], gone, total
         for j in broken.tolist():
             key = self.keys[j].tolist()
-            held = (self.keys == key).all(axis=1)
-            yield [[i, v, v] for i, v in enumerate(key)], held, float(whole[j])
+            members = (self.keys == key).all(axis=1)
+            yield [[i, v, v] for i, v in enumerate(key)], members, float(whole[j])
 
     def _fewest(self, columns: np.ndarray, cuts: Cuts) -> Answer:
         """The fewest moves that a case takes; what its rows lack costs `_DEAR`."""

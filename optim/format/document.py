@@ -626,7 +626,7 @@ def _in_document(location: Sequence[str | int], document: Any, lacks: bool) -> l
 
     The others are names of types and validators, and places in what a validator made of a value.
     """
-    kept: list[str | int] = []
+    present: list[str | int] = []
     for number, part in enumerate(location, 1):
         if isinstance(part, int):
             stands = isinstance(document, list) and part < len(document)
@@ -637,8 +637,8 @@ def _in_document(location: Sequence[str | int], document: Any, lacks: bool) -> l
         # pydantic names branches of unions and validators in the location as well
         elif not lacks or part == "[key]" or number < len(location):
             continue
-        kept.append(part)
-    return kept
+        present.append(part)
+    return present
 
 
 def _problems(

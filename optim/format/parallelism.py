@@ -79,8 +79,8 @@ def least_parallelism(ratio: float, low: int, groups: int | None) -> int | None:
 
 def key_groups_of(instance: Instance, operator: int) -> int | None:
     """Return the key groups of an operator, if it says how many."""
-    found = int(instance.operators.key_groups[operator])
-    return found if found > 0 else None
+    groups = int(instance.operators.key_groups[operator])
+    return groups if groups > 0 else None
 
 
 def bounds_of(instance: Instance, operator: int) -> tuple[int, int | None]:
@@ -209,23 +209,23 @@ class _Change:
         gone = {int(t) for o in self.changed for t in self.instance.tasks_of(o)}
         names = {self.instance.tasks.ids[t] for t in gone}
         entries = {e["id"]: e for e in self.document.get("tasks", [])}
-        kept = [e for name, e in entries.items() if name not in names]
+        task_entries = [e for name, e in entries.items() if name not in names]
         for o in self.changed:
-            kept += self._tasks(o, entries)
-        self.document["tasks"] = kept
+            task_entries += self._tasks(o, entries)
+        self.document["tasks"] = task_entries
         self._check_one_to_one()
         self._traffic()
 
     def _ids(self, o: int, n: int) -> list[str]:
-        own = [self.instance.tasks.ids[t] for t in self.instance.tasks_of(o)]
+        names = [self.instance.tasks.ids[t] for t in self.instance.tasks_of(o)]
         head, taken, number = self.instance.operators.ids[o], set(self.instance.tasks.index), 0
         if self.instance.operators.group_tasks[o] >= 0:
             return [f"{head}/{i}" for i in range(n)]
-        while len(own) < n:
+        while len(names) < n:
             if (name := f"{head}/{number}") not in taken:
-                own.append(name)
+                names.append(name)
             number += 1
-        return own[:n]
+        return names[:n]
 
     def _tasks(self, o: int, entries: dict[str, Document]) -> list[Document]:
         """Return the tasks of an operator, each with its share; its group is written anew."""
@@ -252,7 +252,7 @@ class _Change:
         places = next(
             (e["allowed"] for t in tasks if "allowed" in (e := entries.get(table.ids[t], {}))), None
         )
-        found = []
+        task_entries = []
         for i, name in enumerate(self.ids[o]):
             old = entries.get(name, {}) if i < len(tasks) else {}
             entry: Document = {k: v for k, v in old.items() if k in _OF_A_TASK}
@@ -267,13 +267,13 @@ class _Change:
                 entry["allowed"] = places
             if group is None:
                 entry["operator"] = instance.operators.ids[o]
-            if shown and limits.tolist() != self._told_limits(o):
+            if shown and limits.tolist() != self._inherited_limits(o):
                 entry["max_load"] = shown
             if entry or group is None:
-                found.append({"id": name, **entry})
-        return found
+                task_entries.append({"id": name, **entry})
+        return task_entries
 
-    def _told_limits(self, o: int) -> list[float]:
+    def _inherited_limits(self, o: int) -> list[float]:
         """Return what one task can use by its operator and group alone."""
         table = self.instance.operators
         both = np.where(
@@ -297,9 +297,9 @@ class _Change:
         table, operator = self.instance.traffic, self.instance.tasks.operator
         touched = np.isin(operator, list(self.changed))
         between = touched[table.source] | touched[table.target]
-        kept = np.flatnonzero(~between).tolist()
-        given = self.document.get("traffic", [])
-        pairs = [given[i] for i in kept]
+        unchanged = np.flatnonzero(~between).tolist()
+        listed = self.document.get("traffic", [])
+        pairs = [listed[i] for i in unchanged]
         totals: dict[tuple[int, int], float] = {}
         for i in np.flatnonzero(between).tolist():
             u, v = (self._end(int(t)) for t in (table.source[i], table.target[i]))
@@ -320,20 +320,20 @@ class _Change:
                 whole = rate / (1 - 1 / len(self.instance.tasks_of(u)))
                 pairs += [p for p in self._pairs(u, u, whole, "full") if p[0] != p[1]]
                 continue
-            known = patterns.get((u, v))
-            if known is not None and known.pattern == "local_first" and not known.replaced:
+            declared = patterns.get((u, v))
+            if declared is not None and declared.pattern == "local_first" and not declared.replaced:
                 continue
             uneven = any(
                 o in self.weights and self.weights[o].min() < self.weights[o].max() for o in (u, v)
             )
-            if not uneven and known is not None and not known.replaced:
+            if not uneven and declared is not None and not declared.replaced:
                 continue
-            if not uneven and known is None and u >= 0 and v >= 0:
+            if not uneven and declared is None and u >= 0 and v >= 0:
                 self.document.setdefault("streams", []).append(
                     {"from": self._name(u), "to": self._name(v), "rate": rate}
                 )
             elif rate > 0:
-                pairs += self._pairs(u, v, rate, "full" if known is None else known.pattern)
+                pairs += self._pairs(u, v, rate, "full" if declared is None else declared.pattern)
         self.document["traffic"] = pairs
 
     def _end(self, task: int) -> int:

@@ -264,22 +264,22 @@ class SetTable(_Frozen):
         """Members of one set."""
         return self.members[self.indptr[i] : self.indptr[i + 1]]
 
-    def only(self, kept: NDArray[Any], members: Sequence[NDArray[Any]] | None = None) -> SetTable:
+    def only(self, chosen: NDArray[Any], members: Sequence[NDArray[Any]] | None = None) -> SetTable:
         """Return a table of some of the sets; a set may be named several times.
 
         `members`: tasks of each; its own if left out.
         """
-        tasks = [self.tasks_of(i) for i in kept.tolist()] if members is None else members
+        tasks = [self.tasks_of(i) for i in chosen.tolist()] if members is None else members
         sizes = np.array([0, *map(len, tasks)])
         return SetTable(
-            ids=tuple(self.ids[i] for i in kept.tolist()),
-            rule=self.rule[kept],
-            by_rack=self.by_rack[kept],
-            limit=self.limit[kept],
+            ids=tuple(self.ids[i] for i in chosen.tolist()),
+            rule=self.rule[chosen],
+            by_rack=self.by_rack[chosen],
+            limit=self.limit[chosen],
             indptr=np.cumsum(sizes).astype(np.int32),
             members=np.concatenate([self.members[:0], *tasks]).astype(np.int32),
-            by_operator=self.by_operator[kept],
-            entry=self.entry[kept],
+            by_operator=self.by_operator[chosen],
+            entry=self.entry[chosen],
         )
 
     def joined(self, more: SetTable) -> SetTable:

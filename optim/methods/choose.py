@@ -169,10 +169,10 @@ def _unhonoured(method: Method, instance: Instance, *, repair: bool) -> Iterable
     passed = {"capacity", "links", "slots"} if overloads else {"capacity"}
     measured = rules_of(MEASURED)
     for name, words in limits_set(instance).items():
-        mended = name not in measured
-        if name not in method.honours and name not in passed and not (repair and mended):
+        by_repair = name not in measured
+        if name not in method.honours and name not in passed and not (repair and by_repair):
             remedy = f"--ignore {name} drops the limit"
-            if mended:
+            if by_repair:
                 remedy = f"--repair lets repair finish the plan, {remedy}"
             yield Problem(method.name, None, f"does not keep {words}", remedy)
 

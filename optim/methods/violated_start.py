@@ -91,24 +91,24 @@ class BrokenStart:
 
     def judged(self, node: Ints, slot: Ints | None = None) -> tuple[float, tuple[Violation, ...]]:
         """Return the excess of a placement, infinite where it may not be, even to mend."""
-        found = tuple(broken(Placement(self.binding, node, slot)))
-        if self._may_not_be(found):
-            return np.inf, found
-        return excess_of(self.binding, found), found
+        violations = tuple(broken(Placement(self.binding, node, slot)))
+        if self._may_not_be(violations):
+            return np.inf, violations
+        return excess_of(self.binding, violations), violations
 
-    def _may_not_be(self, found: tuple[Violation, ...]) -> bool:
+    def _may_not_be(self, violations: tuple[Violation, ...]) -> bool:
         """Whether violations are worse than today's, or of rules that hold in any plan."""
-        forced = any(v.rule in _FORCED for v in found)
-        return forced or bool(worsened(self.now, found))
+        forced = any(v.rule in _FORCED for v in violations)
+        return forced or bool(worsened(self.now, violations))
 
     def judged_surely(self, node: Ints) -> tuple[float, float]:
         """Return the excess of a placement, and what it has if all that may fits the slots."""
         placement = Placement(self.binding, node)
-        found = tuple(broken(placement))
-        sure = tuple(v for v in found if not undecided(placement, v))
+        violations = tuple(broken(placement))
+        sure = tuple(v for v in violations if not undecided(placement, v))
         excess, least = (
             np.inf if self._may_not_be(some) else excess_of(self.binding, some)
-            for some in (found, sure)
+            for some in (violations, sure)
         )
         return excess, least
 
@@ -351,19 +351,19 @@ class SecondLevel:
         excess, still = self.start.judged(node, slot)
         if not np.isfinite(excess):
             return
-        found = _Found(excess, still, result, node, slot)
-        if self.best is None or self._rank(found) < self._rank(self.best):
-            self.best = found
+        candidate = _Found(excess, still, result, node, slot)
+        if self.best is None or self._rank(candidate) < self._rank(self.best):
+            self.best = candidate
         if excess < self.least.excess and slot is None:
             self.least = replace(self.least, node=node, excess=excess)
 
-    def _rank(self, found: _Found) -> tuple[float, float]:
+    def _rank(self, candidate: _Found) -> tuple[float, float]:
         figure = self.start.figure
         value = evaluate_indices(
-            self.start.instance, found.node, found.slot, figure.name
+            self.start.instance, candidate.node, candidate.slot, figure.name
         ).objective(figure.name)
         signed = np.inf if value is None else value if figure.sense == "min" else -value
-        excess = 0.0 if found.excess <= self._most() else found.excess
+        excess = 0.0 if candidate.excess <= self._most() else candidate.excess
         return float(f"{excess:.7e}"), float(f"{signed:.9e}")
 
     def _boxes(self, first: Result) -> bool:
@@ -464,27 +464,27 @@ class SecondLevel:
                 best = values, node
         if best is None or (stays and not first.assumes):
             return False
-        found = self._of(best[1], f"of all {len(every):,} placements the best")
-        if self.best is None or self._rank(found) < self._rank(self.best):
-            self.best = found
+        candidate = self._of(best[1], f"of all {len(every):,} placements the best")
+        if self.best is None or self._rank(candidate) < self._rank(self.best):
+            self.best = candidate
         self.bound = bound if figure.levels[0].sense == "min" else -bound
         self.bound_of = first.bound_of if stays else "problem"
         self.assumes = first.assumes if stays else ()
         return True
 
-    def result(self, given: Instance, began: float, *, promises: bool) -> Result | None:
+    def result(self, instance_given: Instance, began: float, *, promises: bool) -> Result | None:
         """Write the result of both levels; ``None`` where there is no plan.
 
-        `given`: the instance with all limits, which the plan is of.
+        `instance_given`: the instance with all limits, which the plan is of.
         `began`: ``time.perf_counter()`` at the start.
         `promises`: whether the method promises to keep limits; else its plan is reported as it is.
         """
         start, figure, best = self.start, self.start.figure, self.best
-        asked = self.first is not None and self.first.termination is Termination.INFEASIBLE
+        unwanted = self.first is not None and self.first.termination is Termination.INFEASIBLE
         least = self.least.node
-        if least is not None and not self._is_asked_for(least):
+        if least is not None and not self._drains_if_needed(least):
             least = None
-        if best is None and (least is None or asked):  # by an option, as drain=hard
+        if best is None and (least is None or unwanted):  # by an option, as drain=hard
             return None
         if least is not None and (best is None or (promises and not self._is_least())):
             best = self.best = self._of_first_level()
@@ -499,7 +499,9 @@ class SecondLevel:
             self.bound, self.assumes = None, ()
         gap = figure.gap(value, self.bound, reference)
         assert result.plan is not None
-        plan = Plan.from_indices(given, best.node, best.slot, result.method, result.plan.versions)
+        plan = Plan.from_indices(
+            instance_given, best.node, best.slot, result.method, result.plan.versions
+        )
         levels = result.objective_levels
         if result is not self.first:
             levels = tuple(replace(level, bound=None) for level in levels)
@@ -507,7 +509,7 @@ class SecondLevel:
         notes[:0] = (note for note in result.notes if FOR_EVERY_PLAN not in note)
         return replace(
             result,
-            instance_sha256=given.sha256,
+            instance_sha256=instance_given.sha256,
             termination=self._termination(result, gap),
             plan=plan,
             objective=replace(result.objective, value=value),  # type: ignore[type-var]
@@ -518,7 +520,7 @@ class SecondLevel:
             gap=None if best.still else gap,
             objective_levels=(Level("excess", "min", best.excess, self._proved(best)), *levels),
             evaluation=evaluation,
-            moves=moves_of(given, best.node),
+            moves=moves_of(instance_given, best.node),
             notes=tuple(notes),
             most_of_gain=None,
             reasons=(),
@@ -562,21 +564,21 @@ class SecondLevel:
         reasons = hopeless(self.start.binding)
         return [f"no plan keeps every limit: {reason}" for reason in reasons[:1]]
 
-    def not_below(self, given: Start) -> None:
+    def not_below(self, warm: Start) -> None:
         """Take the warm start where the method ended with a plan that is worse."""
         first = self.first
         assert first is not None
-        if first.termination is Termination.INFEASIBLE or not self._is_asked_for(given.node):
+        if first.termination is Termination.INFEASIBLE or not self._drains_if_needed(warm.node):
             return
-        name = f"the warm start ({given.method})"
+        name = f"the warm start ({warm.method})"
         note = f"{name} is better than the plan of {first.method} and replaces it"
-        found = self._of(given.node, note, first.termination)
-        if np.isfinite(found.excess) and (
-            self.best is None or self._rank(found) < self._rank(self.best)
+        candidate = self._of(warm.node, note, first.termination)
+        if np.isfinite(candidate.excess) and (
+            self.best is None or self._rank(candidate) < self._rank(self.best)
         ):
-            self.best = found
+            self.best = candidate
 
-    def _is_asked_for(self, node: Ints) -> bool:
+    def _drains_if_needed(self, node: Ints) -> bool:
         """Whether a plan that is not of the method itself leaves nothing on leaving nodes."""
         instance = self.start.instance
         stays = instance.nodes.leaving[node] & (node >= 0) & instance.has_open_node
@@ -640,11 +642,11 @@ def _with_caps(
     start: BrokenStart, base: Instance, caps: dict[int, Floats], limits: dict[int, Floats]
 ) -> Instance:
     """Return the instance with the limits of some rows at given values."""
-    made = start.loose(start.instance.tasks.node)
+    capped = start.loose(start.instance.tasks.node)
     for k, values in caps.items():
         raised = values > limits[k]
-        changed = raised | (np.asarray(ROWS[k].limit(made), float) > limits[k])
+        changed = raised | (np.asarray(ROWS[k].limit(capped), float) > limits[k])
         changed &= np.isfinite(limits[k])
         if changed.any():
-            made = ROWS[k].loosened(made, changed, np.where(raised, values, limits[k]), None)
-    return made
+            capped = ROWS[k].loosened(capped, changed, np.where(raised, values, limits[k]), None)
+    return capped

@@ -239,10 +239,10 @@ def _entries(
     coo = chosen.tocoo()
     bound = np.zeros(arrays.num_rows, dtype=bool)
     bound[kept_rows(arrays)] = True
-    kept = bound[coo.row]
-    positions = np.concatenate([np.arange(len(columns)), coo.col[kept]])
-    row_ids = np.concatenate([np.full(len(columns), -1), coo.row[kept]])
-    values = np.concatenate([cost[columns], coo.data[kept]])
+    bounded_entries = bound[coo.row]
+    positions = np.concatenate([np.arange(len(columns)), coo.col[bounded_entries]])
+    row_ids = np.concatenate([np.full(len(columns), -1), coo.row[bounded_entries]])
+    values = np.concatenate([cost[columns], coo.data[bounded_entries]])
     order = np.argsort(positions, kind="stable")
     names = [*row_names, "obj"]  # the last is row number -1
     # models have few different numbers: each is written as text once

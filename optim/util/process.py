@@ -37,7 +37,7 @@ def c_stdout_silenced() -> Iterator[None]:
     METIS its complaints.
     """
     try:
-        kept = os.dup(_STDOUT)
+        saved = os.dup(_STDOUT)
     except OSError:  # there is no standard output
         yield
         return
@@ -49,8 +49,8 @@ def c_stdout_silenced() -> Iterator[None]:
         yield
     finally:
         _flush()
-        os.dup2(kept, _STDOUT)
-        os.close(kept)
+        os.dup2(saved, _STDOUT)
+        os.close(saved)
 
 
 def _flush() -> None:

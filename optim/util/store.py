@@ -224,14 +224,16 @@ class Store:
             if all(name.startswith(".") for name in names):
                 return  # empty, or left by a process that was killed before it wrote the marker
             raise self.refused(f"is not empty and holds no {self.marker}")
-        known = self.read()
-        asked = json.loads(json.dumps(question))
+        stored = self.read()
+        wanted = json.loads(json.dumps(question))
         if self.only_question:
-            asked |= {key: None for key in known if key not in asked and key != "format"}
-        found = [text for key in asked for text in _differences(key, known.get(key), asked[key])]
-        if found:
-            more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-            raise self.refused(f"holds another {self.noun}: {'; '.join(found[:_MOST])}{more}")
+            wanted |= {key: None for key in stored if key not in wanted and key != "format"}
+        differences = [
+            text for key in wanted for text in _differences(key, stored.get(key), wanted[key])
+        ]
+        if differences:
+            more = f"; and {len(differences) - _MOST} more" if len(differences) > _MOST else ""
+            raise self.refused(f"holds another {self.noun}: {'; '.join(differences[:_MOST])}{more}")
 
     def read(self) -> dict[str, Any]:
         """Return the content of the marker.
@@ -248,8 +250,8 @@ class Store:
         if not isinstance(content, dict):
             raise self._no_result(f"{self.marker} is damaged")
         if self.format is not None and content.get("format") != self.format:
-            found = _shown(content.get("format"))
-            raise self._no_result(f"{self.marker} has the format {found}, not {self.format}")
+            format_found = _shown(content.get("format"))
+            raise self._no_result(f"{self.marker} has the format {format_found}, not {self.format}")
         return content
 
     def write(self, content: Mapping[str, Any]) -> None:
@@ -272,19 +274,19 @@ class Store:
         return old or (name.startswith(".") and name.endswith(UNFINISHED))
 
 
-def _differences(path: str, known: Any, asked: Any) -> Iterator[str]:
+def _differences(path: str, stored: Any, wanted: Any) -> Iterator[str]:
     """Give the places where two JSON values differ, down to what is no list or object."""
-    if isinstance(known, dict) and isinstance(asked, dict):
-        for key in {**known, **asked}:
-            yield from _differences(f"{path}.{key}", known.get(key), asked.get(key))
-    elif isinstance(known, list) and isinstance(asked, list):
-        if len(known) != len(asked):
-            yield f"{path} has {len(known)} entries, not {len(asked)}"
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        for key in {**stored, **wanted}:
+            yield from _differences(f"{path}.{key}", stored.get(key), wanted.get(key))
+    elif isinstance(stored, list) and isinstance(wanted, list):
+        if len(stored) != len(wanted):
+            yield f"{path} has {len(stored)} entries, not {len(wanted)}"
         else:
-            for i, (a, b) in enumerate(zip(known, asked, strict=True)):
+            for i, (a, b) in enumerate(zip(stored, wanted, strict=True)):
                 yield from _differences(f"{path}[{i}]", a, b)
-    elif known != asked:
-        yield f"{path} is {_shown(known)}, not {_shown(asked)}"
+    elif stored != wanted:
+        yield f"{path} is {_shown(stored)}, not {_shown(wanted)}"
 
 
 def _shown(value: Any) -> str:
@@ -298,17 +300,17 @@ def remembered(path: Path, question: Mapping[str, Any], make: Callable[[], Any])
     `path`: the file; its folder is made. One that answers another question is replaced.
     `make`: gives the answer, as JSON can hold it.
     """
-    asked = json.dumps(question, sort_keys=True, default=str)
+    key = json.dumps(question, sort_keys=True, default=str)
     with contextlib.suppress(OSError, ValueError, KeyError, RecursionError, InvalidInput):
-        known = json.loads(read_bytes(path)) if path.is_file() else None
-        if isinstance(known, dict):
-            if known.get("key") == asked:  # earlier versions
-                return known["rows"]
-            if known.get("question") == asked:
-                return known["answer"]
+        stored = json.loads(read_bytes(path)) if path.is_file() else None
+        if isinstance(stored, dict):
+            if stored.get("key") == key:  # earlier versions
+                return stored["rows"]
+            if stored.get("question") == key:
+                return stored["answer"]
     answer = json.loads(json.dumps(make()))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, json.dumps({"question": asked, "answer": answer}))
+    write_atomic(path, json.dumps({"question": key, "answer": answer}))
     return answer
 
 
@@ -334,16 +336,16 @@ class Records:
         """
         if not self.path.exists():
             return []
-        found = []
+        values = []
         lines = read_bytes(self.path).split(b"\n")
         for number, line in enumerate(lines[:-1], 1):  # after the last line break: nothing, or torn
             try:
-                found.append(json.loads(line))
+                values.append(json.loads(line))
             except (ValueError, RecursionError):
                 remedy = "remove the line, or begin another file"
                 problem = Problem(f"{self.path}, line {number}", None, "is no JSON", remedy)
                 raise InvalidInput(problem) from None
-        return found
+        return values
 
     def add(self, value: Any) -> None:
         """Append a value; it is on the disk when this returns."""

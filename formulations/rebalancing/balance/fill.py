@@ -239,8 +239,8 @@ def mend_some(fixed, begin, state, goal, order, span, partners, patience, buffer
     n = len(state.deviation)
     one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)
     near, promise = np.empty(partners, np.int64), np.empty(partners)
-    hot, mended, at = 0, 0, first
-    while at < n and hot < work and hot - mended <= patience:
+    hot, num_mended, at = 0, 0, first
+    while at < n and hot < work and hot - num_mended <= patience:
         side = at % 2  # from the highest down and from the lowest up in turn
         i = order[n - 1 - at // 2] if side == 0 else order[at // 2]
         at += 1
@@ -255,9 +255,9 @@ def mend_some(fixed, begin, state, goal, order, span, partners, patience, buffer
             ):
                 break
             if breach_of(fixed, i, state.deviation[i]) <= goal:
-                mended += 1
+                num_mended += 1
                 break
-    return hot, mended, at
+    return hot, num_mended, at
 
 
 @helper

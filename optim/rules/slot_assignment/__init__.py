@@ -75,36 +75,36 @@ def assign_slots(
     Returns the same for the same arguments. What is short is of sets over slots where all other
         rules of slots can hold without them.
     """
-    found = _assigned(instance, node, work, slack)
-    if instance.limits.max_workers_restarted is not None and found.slot is not None:
-        return _within_restarts(instance, node, found, work, slack)
-    if found.slot is not None or not instance.slot_sets.ids:
-        return found
+    assignment = _assigned(instance, node, work, slack)
+    if instance.limits.max_workers_restarted is not None and assignment.slot is not None:
+        return _within_restarts(instance, node, assignment, work, slack)
+    if assignment.slot is not None or not instance.slot_sets.ids:
+        return assignment
     others = _assigned(without_slot_sets(instance), node, work, slack)
     if others.slot is None:
-        own = tuple(v for v in found.shortage if v.rule == "slot_sets")
-        proven = found.proven or others.proven
-        return replace(found, shortage=others.shortage + own, proven=proven)
-    return replace(found, shortage=tuple(map(_of_sets, found.shortage)))
+        of_slot_sets = tuple(v for v in assignment.shortage if v.rule == "slot_sets")
+        proven = assignment.proven or others.proven
+        return replace(assignment, shortage=others.shortage + of_slot_sets, proven=proven)
+    return replace(assignment, shortage=tuple(map(_of_sets, assignment.shortage)))
 
 
 def _within_restarts(
     instance: Instance,
     node: Ints,
-    found: SlotAssignment,
+    assignment: SlotAssignment,
     work: int,
     slack: Callable[[Instance], Floats],
 ) -> SlotAssignment:
     """Return an assignment by which few enough workers restart."""
     if not (instance.tasks.node >= 0).any() or len(unknown_slots(instance)):
-        return found  # nothing restarts, or the rule itself says what is unknown
+        return assignment  # nothing restarts, or the rule itself says what is unknown
 
     def assign(changed: Instance, part: int) -> tuple[Ints | None, bool]:
         one = _assigned(changed, node, part, slack)
         return one.slot, one.proven
 
     restarts = Restarts(instance, node, assign)
-    slot, proven = restarts.within(found.slot), True
+    slot, proven = restarts.within(assignment.slot), True
     if slot is None:
         slot, proven = restarts.search(work)
     if slot is not None:
@@ -132,33 +132,35 @@ def _assigned(
     if clash:
         return SlotAssignment(None, True, clash)
     least = Least(groups)
-    known = _known(least)
+    assignment = _from_least_numbers(least)
     mixed = groups.joins.any() or bool(sets)
     # first where a sum is exceeded, so that the work is not spread over what fits anyway
     for among in (least.pressed(), np.ones(len(groups.count), dtype=np.bool_)):
-        if known is None:
+        if assignment is None:
             work -= least.tighten(among, work // 2 if mixed else work)
-            known = _known(least)
-    if known is not None and known.slot is not None and sets:
-        slot, steps = widened(groups, sets, known.slot, work // 2)
+            assignment = _from_least_numbers(least)
+    if assignment is not None and assignment.slot is not None and sets:
+        slot, steps = widened(groups, sets, assignment.slot, work // 2)
         work -= steps
-        known = SlotAssignment(slot, True) if all(one.fills(groups, slot) for one in sets) else None
-    if known is None and mixed:
-        found, proof = part_mixed(least, work, sets)
-        if found is not None or proof:
-            known = SlotAssignment(found, True, proof)
-    if known is None:
-        return SlotAssignment(None, False, tuple(_not_known(least, sets)))
-    if known.slot is None:
-        return known
-    return SlotAssignment(np.where(node >= 0, known.slot[units.of], -1).astype(np.int32), True)
+        assignment = (
+            SlotAssignment(slot, True) if all(one.fills(groups, slot) for one in sets) else None
+        )
+    if assignment is None and mixed:
+        slot_of_unit, proof = part_mixed(least, work, sets)
+        if slot_of_unit is not None or proof:
+            assignment = SlotAssignment(slot_of_unit, True, proof)
+    if assignment is None:
+        return SlotAssignment(None, False, tuple(_undecided(least, sets)))
+    if assignment.slot is None:
+        return assignment
+    return SlotAssignment(np.where(node >= 0, assignment.slot[units.of], -1).astype(np.int32), True)
 
 
-def _known(least: Least) -> SlotAssignment | None:
+def _from_least_numbers(least: Least) -> SlotAssignment | None:
     """Return what follows from the ends of the least numbers."""
-    found = _spread(least, least.high)
-    if found.slots is not None:
-        return SlotAssignment(least.numbered(found.slots, least.high), True)
+    spread_slots = _spread(least, least.high)
+    if spread_slots.slots is not None:
+        return SlotAssignment(least.numbered(spread_slots.slots, least.high), True)
     proof = _spread(least, np.where(least.groups.joins, 0, least.low))
     return SlotAssignment(None, True, proof.shortage) if proof.slots is None else None
 
@@ -168,7 +170,7 @@ def _spread(least: Least, numbers: Numbers) -> Spread:
     return spread(groups, numbers, groups.count, groups.slots, groups.wanted)
 
 
-def _not_known(least: Least, sets: list[ToSpread]) -> Iterator[Violation]:
+def _undecided(least: Least, sets: list[ToSpread]) -> Iterator[Violation]:
     """Where the best packings known take more than there is, though it need not be so."""
     short = _spread(least, least.high).shortage
     for violation in short:

@@ -71,11 +71,11 @@ def widened(groups: Groups, sets: list[ToSpread], slot: Ints, work: int) -> tupl
 
     `slot`: (U,) slots that keep all other rules.
     """
-    found = _Board(groups, sets, slot)
+    board = _Board(groups, sets, slot)
     better = True
-    while better and found.missing() and found.steps < work:
-        better = any(found.try_for(k) for k in range(len(sets)) if found.lacks(k))
-    return found.slot, found.steps
+    while better and board.missing() and board.steps < work:
+        better = any(board.try_for(k) for k in range(len(sets)) if board.lacks(k))
+    return board.slot, board.steps
 
 
 class _Board:
@@ -85,13 +85,13 @@ class _Board:
         self.groups, self.sets, self.slot, self.steps = groups, sets, slot.copy(), 0
         self.group_of = np.full(len(groups.loads), -1)
         self.group_of[groups.order] = groups.group
-        self.held: dict[tuple[int, int], list[int]] = {}
+        self.units_in: dict[tuple[int, int], list[int]] = {}
         self.of: list[list[int]] = [[] for _ in range(len(groups.loads))]
         for k, one in enumerate(sets):
             for unit in one.units.tolist():
                 self.of[unit].append(k)
         for unit in groups.order.tolist():
-            self.held.setdefault(self.place(unit), []).append(unit)
+            self.units_in.setdefault(self.place(unit), []).append(unit)
         self.stands: list[Counter[tuple[int, int]]] = [Counter() for _ in sets]
         for k, one in enumerate(sets):
             self.stands[k].update(self.place(unit) for unit in one.units.tolist())
@@ -133,14 +133,14 @@ class _Board:
         for t in range(int(self.groups.slots[n])):
             if t != s:
                 yield t, -1
-                for other in list(self.held.get((n, t), ())):
+                for other in list(self.units_in.get((n, t), ())):
                     yield t, other
 
     def _put(self, changes: list[tuple[int, int]]) -> None:
         for unit, slot in changes:
             n, before = self.place(unit)
-            self.held[n, before].remove(unit)
-            self.held.setdefault((n, slot), []).append(unit)
+            self.units_in[n, before].remove(unit)
+            self.units_in.setdefault((n, slot), []).append(unit)
             self.slot[unit] = slot
             for k in self.of[unit]:
                 at = self.stands[k]
@@ -151,16 +151,16 @@ class _Board:
 
     def _filled(self, n: int, *slots: int) -> list[int] | None:
         """Topologies with a number of workers in some slots; ``None`` where one holds too much."""
-        groups, found = self.groups, []
+        groups, topologies = self.groups, []
         for s in slots:
-            units = self.held.get((n, s), [])
+            units = self.units_in.get((n, s), [])
             self.steps += len(units)
             kinds = groups.units.topology[units]
             kinds = np.unique(kinds[kinds >= 0])
             if len(kinds) > 1 or (groups.loads[units].sum(axis=0) > groups.limit[n]).any():
                 return None
-            found += [int(kind) for kind in kinds if groups.wanted[kind] >= 0]
-        return sorted(found)
+            topologies += [int(kind) for kind in kinds if groups.wanted[kind] >= 0]
+        return sorted(topologies)
 
 
 class Parting(NamedTuple):
@@ -200,11 +200,11 @@ class Search:
         self.room: list[tuple[float, ...]] = []
         self.owner: list[int] = []
         self.usage = [0] * len(ends)
-        self.sets = [frozenset(own) for own in sets] or [frozenset()] * len(labels)
-        self.stands = [0] * (1 + max((i for own in sets for i in own), default=-1))
+        self.sets = [frozenset(unit_sets) for unit_sets in sets] or [frozenset()] * len(labels)
+        self.stands = [0] * (1 + max((i for unit_sets in sets for i in unit_sets), default=-1))
         self.within: list[dict[int, int]] = []
         self.widest = False
-        each = [sum(i in own for own in self.sets) for i in range(len(self.stands))]
+        each = [sum(i in unit_sets for unit_sets in self.sets) for i in range(len(self.stands))]
         self._most_stands = [min(most, count) for count in each]
 
     def run(self, work: int) -> int:
@@ -269,9 +269,9 @@ class Search:
             self.owner.append(-1)
             self.within.append({})
         for i in self.sets[t]:
-            held = self.within[s].get(i, 0)
-            self.stands[i] += not held
-            self.within[s][i] = held + 1
+            count = self.within[s].get(i, 0)
+            self.stands[i] += not count
+            self.within[s][i] = count + 1
         label = self.labels[t]
         if self.owner[s] < 0 <= label < len(self.ends):
             self.usage[label] += 1
@@ -283,10 +283,10 @@ class Search:
         if owner < 0 <= label < len(self.ends):
             self.usage[label] -= 1
         for i in self.sets[t]:
-            held = self.within[s].pop(i) - 1
-            self.stands[i] -= not held
-            if held:
-                self.within[s][i] = held
+            count = self.within[s].pop(i) - 1
+            self.stands[i] -= not count
+            if count:
+                self.within[s][i] = count
         if before is None:
             self.room.pop()
             self.owner.pop()
@@ -314,10 +314,10 @@ class Search:
         parting, reached = list(slot), [(tuple(self.usage), len(self.room))]
         while reached:
             usage, size = reached.pop()
-            known = self.found.get(usage)
+            recorded = self.found.get(usage)
             if any(used > high for used, (_, high) in zip(usage, self.ends, strict=True)):
                 continue
-            if size > self.most or (known is not None and known.total <= size):
+            if size > self.most or (recorded is not None and recorded.total <= size):
                 continue
             self.found[usage] = Parting(len(self.room), parting, size)
             reached += [
@@ -452,7 +452,7 @@ def first_fit(groups: Groups, chosen: Numbers, most: Numbers) -> Numbers:
         slots = np.arange(most[part].max()) < most[part][:, None]
         room = np.repeat(groups.limit[groups.node[part]][:, None, :], slots.shape[1], axis=1)
         fits = np.ones(len(part), dtype=np.bool_)
-        found = []
+        assigned = []
         for k in range(int(runs[part[0]])):
             rows = int((runs[part] > k).sum())
             at = first[part[:rows]] + k
@@ -463,12 +463,12 @@ def first_fit(groups: Groups, chosen: Numbers, most: Numbers) -> Numbers:
             fits[:rows] &= done
             row, slot = np.nonzero(fill * done[:, None])
             tasks = np.repeat(run[at[done]], length[at[done]]) + _counting(length[at[done]])
-            found.append((tasks, np.repeat(slot, fill[row, slot])))
+            assigned.append((tasks, np.repeat(slot, fill[row, slot])))
         packed = np.zeros(len(groups.count), dtype=np.bool_)
         packed[part[fits]] = True
-        for tasks, slot in found:
-            kept = packed[groups.group[tasks]]
-            bins[tasks[kept]] = slot[kept]
+        for tasks, slot in assigned:
+            packed_tasks = packed[groups.group[tasks]]
+            bins[tasks[packed_tasks]] = slot[packed_tasks]
     by_bin = np.lexsort([bins, groups.group])
     groups.order = groups.order[by_bin]
     return np.asarray(bins[by_bin])
@@ -518,7 +518,7 @@ class _Partings(NamedTuple):
         """Slots of the units: those found, parted further where more are to be filled."""
         size, slot = self.found[usage].size, list(self.found[usage].slot)
         for label, wanted in enumerate(usage[: len(self.topologies)]):
-            members = [i for i, own in enumerate(self.labels) if own == label]
+            members = [i for i, other in enumerate(self.labels) if other == label]
             filled, seen = len({slot[i] for i in members}), set()
             for i in members:
                 if slot[i] in seen and filled < wanted:
@@ -543,12 +543,12 @@ def part_mixed(
     nodes = np.unique(np.concatenate(chosen)).tolist()
     partings: list[_Partings] = []
     for i, n in enumerate(nodes):
-        found = _partings(least, n, work // (2 * (len(nodes) - i)), sets)
-        if found.complete and not found.found:
+        parting = _partings(least, n, work // (2 * (len(nodes) - i)), sets)
+        if parting.complete and not parting.found:
             slots = groups.slots[n]
             return None, (violation("slots", groups.node_id(n), slots + 1, slots),)
-        partings.append(found)
-        work -= found.spent
+        partings.append(parting)
+        work -= parting.spent
     elsewhere = tuple(len(set(one.nodes.tolist()) - set(nodes)) for one in sets)
     limits = [one.limit for one in sets]
     sums, complete = _sums(partings, groups.wanted, elsewhere, limits, work // 2)
@@ -604,13 +604,15 @@ def _partings(least: Least, n: int, work: int, sets: Sequence[ToSpread]) -> _Par
     loads, limit = groups.loads[units], groups.limit[n]
     member = np.array([np.isin(units, one.units) for one in sets], dtype=np.bool_)
     by_size = np.lexsort([*member, label, *loads.T, -sizes(loads, limit)])
-    own = [tuple(np.flatnonzero(row).tolist()) for row in member.T[by_size]] if sets else []
+    sets_of_units = (
+        [tuple(np.flatnonzero(row).tolist()) for row in member.T[by_size]] if sets else []
+    )
     labels = label[by_size].tolist()
     counted = here[groups.counted[here]]
     topologies = groups.topology[counted]
     greatest = np.minimum(groups.count[counted], groups.wanted[topologies])
     ends = list(zip(least.low[counted].tolist(), greatest.tolist(), strict=True))
-    search = Search(loads[by_size], labels, limit, int(groups.slots[n]), ends, own)
+    search = Search(loads[by_size], labels, limit, int(groups.slots[n]), ends, sets_of_units)
     spent = search.run(work)
     return _Partings(units[by_size], labels, topologies, search.found, search.complete, spent)
 
