@@ -154,12 +154,12 @@ class Annealing:
         """Walk while it cools; return where the walk ends."""
         instance = self.instance
         state = state_of(instance, self._narrowed, self.objective, begin)
-        found = np.array(begin, dtype=np.int64)
+        reached = np.array(begin, dtype=np.int64)
         params, change = np.zeros(NUM_PARAMETERS), np.zeros(5 + len(self._noise))
         params[LEVEL], params[AIM], params[BLEND] = level, 1.0, blend
         params[HOT] = params[COLD] = 1.0
         params[STEPS], params[STILL] = min(_PROBES, self._chunk), 1.0
-        self._walk(state, params, found, change)
+        self._walk(state, params, reached, change)
         each = change[5:] / max(1.0, change[3])
         usual = change[2] / max(1.0, change[3])
         usual = usual if usual > 0.0 else 1.0
@@ -176,7 +176,7 @@ class Annealing:
             params[AIM] = 1.0 if self.best is not None else 0.05
             params[PRICE_OF_BROKEN] = usual * self._price * (1.0 + 9.0 * k / chunks)
             change[:] = 0.0
-            self._walk(state, params, found, change)
+            self._walk(state, params, reached, change)
             # the price keeps the share of placements that break nothing between 0.2 and 0.8
             whole = change[0] / max(1.0, change[1])
             if whole < 0.2:
@@ -187,15 +187,15 @@ class Annealing:
                 break
         return state.ints[state.ints[NODE] : state.ints[NODE] + instance.num_tasks].astype(np.int32)
 
-    def _walk(self, state: Any, params: Any, found: Any, change: Any) -> None:
+    def _walk(self, state: Any, params: Any, reached: Any, change: Any) -> None:
         """Walk; where only the referee knows whether a placement keeps all, it is asked of each."""
         params[STOPS] = not self._exact
         left, hot, cold = float(params[STEPS]), params[HOT], params[COLD]
         while left > 0:
             done = change[4]
-            known = self._record, self._noise, self._keep
-            if walk(*state, self._random, params, found, *known, change):
-                self.take(found)
+            bookkeeping = self._record, self._noise, self._keep
+            if walk(*state, self._random, params, reached, *bookkeeping, change):
+                self.take(reached)
                 self._record[:] = self._sure
             if self._exact or self.out_of_time:
                 return
@@ -204,9 +204,9 @@ class Annealing:
             params[STEPS] = left
             hot = params[HOT]
 
-    def take(self, found: Ints) -> None:
+    def take(self, placement: Ints) -> None:
         """Take a placement that is better by the referee's own figures and keeps all that binds."""
-        node = found.astype(np.int32)
+        node = placement.astype(np.int32)
         seen = node.tobytes()
         if seen in self._judged:  # refused before, or no better than the best, which only improves
             return
@@ -229,14 +229,14 @@ class Annealing:
         """Tasks left on leaving nodes, and the levels, each rounded, less is better."""
         placement = Placement(self.instance, node)
         kind, _, target = placing_masks(self.binding)
-        found = [float((~target[kind, node]).sum())]
+        values = [float((~target[kind, node]).sum())]
         for level in self.objective.levels:
             assert level.value is not None
             value = level.value(placement)
             if value is None:
                 return None
-            found.append(float(f"{-value if level.sense == 'max' else value:.9e}"))
-        return tuple(found)
+            values.append(float(f"{-value if level.sense == 'max' else value:.9e}"))
+        return tuple(values)
 
     def _levels(self, node: Ints) -> Any:
         """Levels and tasks left of a placement, as the walk has them."""
@@ -258,6 +258,8 @@ def levels_of(state: PlanState) -> Any:
 def warm_up_walk() -> None:
     """Compile the kernels on two tasks, or load them from the cache."""
     warm_up()
-    made = two_tasks()
-    state = state_of(made, made, find_objective("imc_gain"), np.array([0, 1], dtype=np.int32))
+    instance = two_tasks()
+    state = state_of(
+        instance, instance, find_objective("imc_gain"), np.array([0, 1], dtype=np.int32)
+    )
     levels_of(state)

@@ -49,17 +49,17 @@ class Entry(NamedTuple):
 @cache
 def entries(group: str) -> dict[str, Entry]:
     """Return a group's entries by name, sorted; of two packages ours keeps the name."""
-    found = []
+    all_entries = []
     names: dict[int, str] = {}  # `dist.name` reads the package's description anew each time
     for point in entry_points(group=group):
         dist = getattr(point, "dist", None)
         if dist is not None and id(dist) not in names:
             names[id(dist)] = dist.name
-        found.append(Entry(point, OURS if dist is None else names[id(dist)]))
+        all_entries.append(Entry(point, OURS if dist is None else names[id(dist)]))
     # the last of equal names stays in the dictionary: ours, else the last package by name
-    found.sort(key=lambda entry: (entry.package == OURS, entry.package, entry.point.value))
-    known = {entry.point.name: entry for entry in found}
-    return {name: known[name] for name in sorted(known)}
+    all_entries.sort(key=lambda entry: (entry.package == OURS, entry.package, entry.point.value))
+    by_name = {entry.point.name: entry for entry in all_entries}
+    return {name: by_name[name] for name in sorted(by_name)}
 
 
 def loaded(path: str, where: str, remedy: str = "name a module and a function of it") -> Any:
@@ -114,18 +114,18 @@ class Plugins(Generic[T]):
             return self.add(self._referred(name, reference), name)
         if entry is None:
             raise InvalidInput(Problem(self.where, name, f"is no {self.noun}", self._remedy(name)))
-        found: T = entry.point.load() if entry.package == OURS else self._foreign(entry)
-        return found
+        plugin: T = entry.point.load() if entry.package == OURS else self._foreign(entry)
+        return plugin
 
     def all(self) -> list[T]:
         """Load all, sorted by name; what cannot be taken is warned of."""
-        found = []
+        plugins = []
         for name in self.names():
             try:
-                found.append(self.get(name))
+                plugins.append(self.get(name))
             except InvalidInput as error:
                 warnings.warn(str(error), stacklevel=2)
-        return found
+        return plugins
 
     def add(self, thing: T, where: str | None = None) -> T:
         """Let this process know an object by its name, in place of an earlier one of that name.
@@ -162,12 +162,12 @@ class Plugins(Generic[T]):
             reason = f"cannot be loaded: {error}"
             raise InvalidInput(Problem(self.where, text, reason, "correct that file")) from error
         wanted = resolve_name(self.declared)
-        found = [key for key, thing in vars(module).items() if isinstance(thing, wanted)]
-        if len(found) == 1:
-            return vars(module)[found[0]]
+        names = [key for key, thing in vars(module).items() if isinstance(thing, wanted)]
+        if len(names) == 1:
+            return vars(module)[names[0]]
         kind = self.declared.partition(":")[2]
-        reason = f"has {len(found)} objects of the type {kind}"
-        remedy = f"say which: {text}:{found[0]}" if found else "see docs/own-methods.md"
+        reason = f"has {len(names)} objects of the type {kind}"
+        remedy = f"say which: {text}:{names[0]}" if names else "see docs/own-methods.md"
         raise InvalidInput(Problem(self.where, text, reason, remedy))
 
     def _fault(self, thing: Any) -> str | None:
@@ -189,8 +189,8 @@ class Plugins(Generic[T]):
             fault = f"calls itself {calls_itself}"
         if fault:
             raise self._not_taken(entry, fault)
-        found: T = thing
-        return found
+        plugin: T = thing
+        return plugin
 
     def _not_taken(self, entry: Entry, reason: str) -> InvalidInput:
         remedy = f"it is {entry.point.value} of the package {entry.package}: correct or remove that"
@@ -240,8 +240,8 @@ def _in_checkout(group: str) -> dict[str, str]:
     except (OSError, ValueError, KeyError):
         return {}
     points = project.get("entry-points", {}) if project.get("name") == OURS else {}
-    found: dict[str, str] = points.get(group, {})
-    return found
+    registered: dict[str, str] = points.get(group, {})
+    return registered
 
 
 # Options: what a method, generator, importer, exporter or policy accepts, and how it is read.
@@ -377,8 +377,8 @@ def read_options(
     `constants`: options of earlier versions, and the value that they always have now.
     Raises `InvalidInput`: an option is unknown, given twice, or has a value that does not do.
     """
-    known = {option.name: option for option in options}
-    typed = {name: option.default for name, option in known.items()}
+    by_name = {option.name: option for option in options}
+    typed = {name: option.default for name, option in by_name.items()}
     seen: set[str] = set()
     problems: list[Problem] = []
     for name, value in given.items() if isinstance(given, Mapping) else given:
@@ -386,15 +386,15 @@ def read_options(
         if name in constants:
             reason = f"is no longer an {noun} of {owner}: it is always {constants[name]}"
             problems.append(Problem(path, value, reason, "leave it out"))
-        elif name not in known:
-            remedy = meant(name, known, f"{noun}s:") if known else "it has none"
+        elif name not in by_name:
+            remedy = meant(name, by_name, f"{noun}s:") if by_name else "it has none"
             problems.append(Problem(path, None, f"is no {noun} of {owner}", remedy))
         elif name in seen:
             problems.append(Problem(path, value, "is given twice", "keep one"))
         else:
             seen.add(name)
             try:
-                typed[name] = known[name].read(value)
+                typed[name] = by_name[name].read(value)
             except InvalidInput as error:
                 problems += [replace(problem, path=path) for problem in error.problems]
     if problems:

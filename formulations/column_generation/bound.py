@@ -65,11 +65,15 @@ class Functional:
         steps = np.full((num_classes, self.step_rows, self.step_width), NONE)
         which = np.full(steps.shape, -1, dtype=np.int64)
         for k in range(num_classes):
-            mine = np.flatnonzero(self.pool.node_class == k)
+            of_class = np.flatnonzero(self.pool.node_class == k)
             steps[k], local = best_per_total(
-                self.first[mine], self.second[mine], value[mine], self.step_rows, self.step_width
+                self.first[of_class],
+                self.second[of_class],
+                value[of_class],
+                self.step_rows,
+                self.step_width,
             )
-            which[k][local >= 0] = mine[local[local >= 0]]
+            which[k][local >= 0] = of_class[local[local >= 0]]
         tables = np.full((problem.num_nodes + 1, self.rows, self.width), NONE)
         tables[0, 0, 0] = 0.0
         forward(tables, steps, self.owner)
@@ -88,8 +92,8 @@ class Functional:
         if problem.num_node_classes > 1:
             forward(after, steps, self.owner[::-1].copy())
         for k in range(problem.num_node_classes):
-            mine = np.flatnonzero(self.pool.node_class == k)
-            if len(mine) == 0:
+            of_class = np.flatnonzero(self.pool.node_class == k)
+            if len(of_class) == 0:
                 continue
             behind = after[problem.num_nodes - ends[k]]
             before = tables[ends[k] - 1]
@@ -100,7 +104,9 @@ class Functional:
                 rest[: part.shape[0], : part.shape[1]] = part
             else:
                 rest = rest_of(before, behind, self.step_rows, self.step_width)
-            reach[mine] = value[mine] + rest[self.first[mine], self.second[mine]] + offset
+            reach[of_class] = (
+                value[of_class] + rest[self.first[of_class], self.second[of_class]] + offset
+            )
         return reach
 
 
@@ -116,9 +122,9 @@ def sharpened(
     best: FunctionalBound | None = None
     centre, length, stalled = price, 1.0, 0
     for _ in range(steps):
-        found, used = functional.evaluate(price)
-        if best is None or found.bound < best.bound - 1e-9:
-            best, centre, stalled = found, price, 0
+        functional_bound, used = functional.evaluate(price)
+        if best is None or functional_bound.bound < best.bound - 1e-9:
+            best, centre, stalled = functional_bound, price, 0
         else:
             stalled += 1
         slope = (sizes - used).astype(np.float64)
@@ -128,7 +134,7 @@ def sharpened(
             length, stalled, price = 0.5 * length, 0, centre
             continue
         goal = max(floor, 0.0) if np.isfinite(floor) else 0.0
-        price = price - length * (found.bound - goal) / float(slope @ slope) * slope
+        price = price - length * (functional_bound.bound - goal) / float(slope @ slope) * slope
     assert best is not None
     return best
 
@@ -136,7 +142,7 @@ def sharpened(
 def whole_weights(problem: PatternProblem, most_states: int) -> list[Counts]:
     """Weights (G,) worth trying for one functional: the number of tasks, and rounded loads."""
     ones = np.ones(problem.num_classes, dtype=np.int64)
-    found = [ones]
+    weightings = [ones]
     for r in range(problem.load.shape[1]):
         load = problem.load[:, r]
         if not (load > 0).any():
@@ -148,9 +154,9 @@ def whole_weights(problem: PatternProblem, most_states: int) -> list[Counts]:
                 weights = weights.astype(np.int64)
                 weights //= max(1, int(np.gcd.reduce(weights)))
                 small = int(weights @ problem.sizes) < most_states
-                if small and not any((weights == w).all() for w in found):
-                    found.append(weights)
-    return found
+                if small and not any((weights == w).all() for w in weightings):
+                    weightings.append(weights)
+    return weightings
 
 
 # Max-plus convolutions over totals, compiled: the inner loops of `functional_bound`.
@@ -298,7 +304,7 @@ def find_covers(  # type: ignore[no-untyped-def]
     at[0] = start[0]
     while depth >= 0:
         c = first[depth]
-        found = -1
+        fitting = -1
         if depth == total_nodes - 1:
             # the last node takes all that is left: one column at most for each class of nodes
             rest = 0
@@ -329,24 +335,24 @@ def find_covers(  # type: ignore[no-untyped-def]
                     fits = False
                     break
             if fits:
-                found = column
+                fitting = column
                 break
         if steps > most_steps:
             return used, most_steps
-        if found < 0:
+        if fitting < 0:
             depth -= 1
             if depth >= 0:
                 back = chosen[depth]
                 left += counts[back]
                 free[kind[back]] += 1
             continue
-        left -= counts[found]
-        free[kind[found]] -= 1
-        chosen[depth] = found
+        left -= counts[fitting]
+        free[kind[fitting]] -= 1
+        chosen[depth] = fitting
         next_class = c
         while next_class < len(left) and left[next_class] == 0:
             next_class += 1
-        total = spent[depth] + loss[found]
+        total = spent[depth] + loss[fitting]
         if next_class < len(left) and depth + 1 < total_nodes:
             depth += 1
             spent[depth] = total
@@ -360,8 +366,8 @@ def find_covers(  # type: ignore[no-untyped-def]
             if total <= gap:
                 for d in range(depth + 1):
                     used[chosen[d]] = True
-        left += counts[found]
-        free[kind[found]] += 1
+        left += counts[fitting]
+        free[kind[fitting]] += 1
     return used, steps
 
 
@@ -392,7 +398,7 @@ def in_good_allocations(
     if empty and len(nodes) == 1:  # that many are empty, and not looked at
         gap -= empty * max(0.0, float(of_empty[0]))
         nodes = nodes - empty
-    asked = (
+    arguments = (
         np.ascontiguousarray(counts[rows]),
         np.maximum(loss[rows], 0.0),
         kinds,
@@ -407,7 +413,7 @@ def in_good_allocations(
         float(gap),
     )
     for most in (SHORT_STEPS, MOST_STEPS):  # mostly few are enough, in plain Python, too
-        used, steps = find_covers(*asked, most)
+        used, steps = find_covers(*arguments, most)
         if steps < most:
             break
     if steps >= MOST_STEPS:

@@ -219,10 +219,10 @@ class Survivors:
         functional = Functional(problem, self.pool, weights)
         return functional if functional.work <= most_work else None
 
-    def take(self, found: FunctionalBound) -> None:
+    def take(self, functional_bound: FunctionalBound) -> None:
         """Let a bound on the survivors count."""
-        self.bound = min(self.bound, max(found.bound, self.goal))
-        self.reach = np.minimum(self.reach, found.reach)
+        self.bound = min(self.bound, max(functional_bound.bound, self.goal))
+        self.reach = np.minimum(self.reach, functional_bound.reach)
         self.cut()
 
 
@@ -250,16 +250,16 @@ def _pass(
     # returns the prices of the best bound, and the weights, best first
     clock = survivors.incumbent.clock
     merit = [(0.0, i, price) for i in range(len(candidates))]
-    for kept, steps in HALVING:
+    for num_kept, steps in HALVING:
         tried = []
-        for _, i, at in merit[:kept]:
+        for _, i, at in merit[:num_kept]:
             functional = None
             if not survivors.few:
                 functional = survivors.functional(candidates[i], most_work)
             if functional is not None:
-                found = sharpened(functional, at, survivors.goal, steps, clock)
-                survivors.take(found)
-                tried.append((found.bound, i, found.price))
+                functional_bound = sharpened(functional, at, survivors.goal, steps, clock)
+                survivors.take(functional_bound)
+                tried.append((functional_bound.bound, i, functional_bound.price))
         if not tried:
             break
         merit = sorted(tried, key=lambda entry: entry[:2])
@@ -352,19 +352,22 @@ def _prove_each(branches: Sequence[Client], incumbent: Incumbent, backend: Backe
     """Prove one branch after the other, the one with the highest bound first."""
     left: list[float] = [branch.bound for branch in branches]
     for i, branch in enumerate(branches):
-        own = Incumbent(
+        branch_incumbent = Incumbent(
             incumbent.problem, branch.clock, incumbent.counts, incumbent.value,
             left[i], incumbent.gap, incumbent.whole, rows=branch.rows,
             found=incumbent.found,
         )  # fmt: skip
-        own.take_bound(left[i])
-        prove(own, branch, backend)
-        incumbent.stages += own.stages
-        incumbent.stopped, incumbent.solver = own.stopped, own.solver or incumbent.solver
-        incumbent.offer(own.counts)
-        left[i] = own.bound
+        branch_incumbent.take_bound(left[i])
+        prove(branch_incumbent, branch, backend)
+        incumbent.stages += branch_incumbent.stages
+        incumbent.stopped, incumbent.solver = (
+            branch_incumbent.stopped,
+            branch_incumbent.solver or incumbent.solver,
+        )
+        incumbent.offer(branch_incumbent.counts)
+        left[i] = branch_incumbent.bound
         incumbent.take_bound(max(left))
-        if incumbent.closed or incumbent.clock.over() or not own.closed:
+        if incumbent.closed or incumbent.clock.over() or not branch_incumbent.closed:
             return
 
 

@@ -103,13 +103,13 @@ class TreePricer:
 
     def price(self, price: Floats, side: Floats, threshold: Floats, *, gainless: bool) -> Priced:
         """Find the best patterns of all classes; `side` is empty."""
-        found = [
+        of_classes = [
             self.price_class(k, price, float(threshold[k]), gainless=gainless)
             for k in range(self.problem.num_node_classes)
         ]
-        counts = np.concatenate([answer.counts for answer in found])
-        kinds = np.repeat(np.arange(len(found)), [len(answer.counts) for answer in found])
-        highest = np.array([answer.highest for answer in found])
+        counts = np.concatenate([answer.counts for answer in of_classes])
+        kinds = np.repeat(np.arange(len(of_classes)), [len(answer.counts) for answer in of_classes])
+        highest = np.array([answer.highest for answer in of_classes])
         return Priced(Pool(counts, kinds, self.problem.gain(counts)), highest)
 
     def price_class(
@@ -125,14 +125,14 @@ class TreePricer:
         rows = np.zeros((RING, problem.num_classes), dtype=np.int32)
         values = np.zeros(RING)
         began = time.perf_counter()
-        found, open_bound, nodes = search(
+        num_found, open_bound, nodes = search(
             rate, price, problem.load, most, limit, least, planes,
             threshold, False, self._budget(), rows, values,
         )  # fmt: skip
         self._measure(nodes, time.perf_counter() - began)
-        kept = min(found, RING)
-        highest = max(threshold, open_bound, values[:kept].max(initial=-np.inf))
-        return OfClass(rows[:kept].astype(np.int64), float(highest), open_bound == -np.inf)
+        num_stored = min(num_found, RING)
+        highest = max(threshold, open_bound, values[:num_stored].max(initial=-np.inf))
+        return OfClass(rows[:num_stored].astype(np.int64), float(highest), open_bound == -np.inf)
 
     def enumerate(self, price: Floats, side: Floats, threshold: Floats, room: int) -> Pool | None:
         """Return all patterns whose value exceeds their class's threshold; `side` is empty.
@@ -160,20 +160,20 @@ class TreePricer:
             rows = np.zeros((size, problem.num_classes), dtype=np.int32)
             values = np.zeros(size)
             began = time.perf_counter()
-            found, open_bound, nodes = search(
+            num_found, open_bound, nodes = search(
                 rate, price, problem.load, most, limit, least, planes,
                 threshold, True, self._budget(), rows, values,
             )  # fmt: skip
             self._measure(nodes, time.perf_counter() - began)
-            if found <= size:
+            if num_found <= size:
                 break
             if size >= room:
                 return None
             size = min(8 * size, room)
         if open_bound > -np.inf:
             return None
-        counts = rows[:found].astype(np.int64)
-        return Pool(counts, np.full(found, node_class), problem.gain(counts))
+        counts = rows[:num_found].astype(np.int64)
+        return Pool(counts, np.full(num_found, node_class), problem.gain(counts))
 
 
 MOST_KINDS = 12  # Kinds of tasks, all sets of which are looked through.
@@ -208,9 +208,9 @@ class CellPricer:
         pools, highest = [], np.full(len(threshold), -np.inf)
         for pricer, hits in self.cells:
             cost = float(side @ hits)
-            found = pricer.price(price, side[:0], threshold + cost, gainless=gainless)
-            pools.append(found.pool)
-            highest = np.maximum(highest, found.highest - cost)
+            priced = pricer.price(price, side[:0], threshold + cost, gainless=gainless)
+            pools.append(priced.pool)
+            highest = np.maximum(highest, priced.highest - cost)
         return Priced(joined(pools), highest)
 
     def enumerate(self, price: Floats, side: Floats, threshold: Floats, room: int) -> Pool | None:
@@ -218,10 +218,10 @@ class CellPricer:
         parts = []
         for pricer, hits in self.cells:
             cost = float(side @ hits) if len(side) else 0.0
-            found = pricer.enumerate(price, side[:0], threshold + cost, room)
-            if found is None:
+            pool_of_cell = pricer.enumerate(price, side[:0], threshold + cost, room)
+            if pool_of_cell is None:
                 return None
-            parts.append(found)
+            parts.append(pool_of_cell)
         pool = joined(parts).distinct()
         return pool if len(pool) <= room else None
 
@@ -315,13 +315,13 @@ def upper_planes(rate, load, most, limit):  # type: ignore[no-untyped-def]
             for h in range(d, num_classes):
                 for g in range(num_classes):
                     profit[g] = rate[h, g] if g >= d and g != h else 0.0
-                own = rate[h, h] * max(most[h] - 1.0, 0.0)
+                within_class = rate[h, h] * max(most[h] - 1.0, 0.0)
                 for q in range(LEVELS + 1):
                     room = limit[r] * q / LEVELS
                     if np.isinf(limit[r]):
                         room = np.inf
                     cross = _fractional_knapsack(profit, weight, most, room, scratch)
-                    planes[r, i, h, q] = 0.5 * (cross + own)
+                    planes[r, i, h, q] = 0.5 * (cross + within_class)
     return planes
 
 
@@ -379,7 +379,7 @@ def search(  # type: ignore[no-untyped-def]
     `node_budget`: inner nodes to open before the search stops and only bounds what is left.
     `rows`, `values`: output, ``(M, G)`` int32 and ``(M,)`` float64 (gain minus prices).
     Returns:
-        `found`: patterns found (with ``keep_all`` possibly more than ``M``: the search stops at
+        `num_found`: patterns found (with ``keep_all`` possibly more than ``M``: the search stops at
             overflow).
         `bound`: proven upper bound on the value of any pattern that was not found; ``-inf`` if the
             search was complete and nothing lies above the threshold.
@@ -400,7 +400,7 @@ def search(  # type: ignore[no-untyped-def]
         for r in range(num_resources):
             reach[d, r] = reach[d + 1, r] + most[d] * load[d, r]
     work = np.zeros((3, num_classes))
-    found = 0
+    num_found = 0
     nodes = 0
     bound = -np.inf
     depth = 0
@@ -439,19 +439,19 @@ def search(  # type: ignore[no-untyped-def]
                         + rate[depth, depth] * (c * (c - 1) * 0.5)
                     )
                     if total > threshold:
-                        slot = found if keep_all else found % capacity
+                        slot = num_found if keep_all else num_found % capacity
                         if slot < capacity:
                             for g in range(last):
                                 rows[slot, g] = count[g]
                             rows[slot, last] = c
                             values[slot] = total
-                        found += 1
+                        num_found += 1
                         if not keep_all:
                             threshold = total
                     # The value is convex in the last count: only its two ends can be best.
                     c = c - 1 if keep_all or c == low else low
-                if keep_all and found > capacity:
-                    return found, np.inf, nodes
+                if keep_all and num_found > capacity:
+                    return num_found, np.inf, nodes
                 depth -= 1
                 if depth >= 0:
                     count[depth] -= 1
@@ -482,7 +482,7 @@ def search(  # type: ignore[no-untyped-def]
                 continue
         depth += 1
         entering = True
-    return found, bound, nodes
+    return num_found, bound, nodes
 
 
 class Listing(Protocol):

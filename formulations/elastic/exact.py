@@ -277,12 +277,12 @@ class Level(Client):
         if self.goal != "capacity" or incumbent.answer.bound is None:
             return
         cap = incumbent.answer.bound * (1 + 2 * SAME)
-        level, found = _level(self.form, "network", [("capacity", cap)])
+        level, level_incumbent = _level(self.form, "network", [("capacity", cap)])
         root = level.master.run()
         if not np.isfinite(root.bound):
             return  # the bound cannot be reached, or nothing was found out
         least = np.argsort(root.loss(level.pool, level.rows), kind="stable")[:SMALL]
-        answer = level.integer(level.pool.only(np.sort(least)), found)
+        answer = level.integer(level.pool.only(np.sort(least)), level_incumbent)
         incumbent.record(answer)
         incumbent.offer(answer.counts)
 
@@ -398,9 +398,9 @@ class Columns:
         Nodes are listed class by class.
         """
         uses = np.zeros(self.num, dtype=np.int64)
-        for k, held in zip(np.repeat(np.arange(len(self.size)), self.size), counts, strict=True):
+        for k, row in zip(np.repeat(np.arange(len(self.size)), self.size), counts, strict=True):
             at = np.flatnonzero(self.of == k)
-            at = at[(self.counts[at] == held).all(axis=1)]
+            at = at[(self.counts[at] == row).all(axis=1)]
             if not len(at):
                 return None
             uses[at[0]] += 1
@@ -447,7 +447,7 @@ def columns_of(problem: EoaProblem, most: int) -> Columns | None:
     incident = problem.degree[:, one] @ counts.T + problem.incident[:, first][:, of]
     crossing = incident - TIMES[:, None] * inside
     keep = (crossing <= problem.uplink[:, first][:, of]).all(axis=0)
-    keep &= held_alone(problem, one, first[of], counts)
+    keep &= kept_alone(problem, one, first[of], counts)
     load = counts @ problem.load[one, 0]
     return Columns(
         inner, groups, classes, of[keep], counts[keep], load[keep], inside[keep], incident[:, keep]
@@ -529,7 +529,7 @@ def paying(problem: EoaProblem, one: Ints, node: Ints) -> Bools:
     return pays.reshape(len(node), len(tasks))
 
 
-def held_alone(problem: EoaProblem, one: Ints, node: Ints, counts: NDArray[Any]) -> Bools:
+def kept_alone(problem: EoaProblem, one: Ints, node: Ints, counts: NDArray[Any]) -> Bools:
     """(P,) whether sets on nodes keep the rules that concern one node.
 
     `one`, `node`, `counts`: (G,) a free task of each group; (P,) nodes and (P, G) counts of the
@@ -544,11 +544,11 @@ def held_alone(problem: EoaProblem, one: Ints, node: Ints, counts: NDArray[Any])
     for i in range(rules.num_sets):
         if problem.instance.sets.by_rack[i]:
             continue
-        held, size = _members(problem, i, one, node, counts), len(rules.tasks_of(i))
+        members_there, size = _members(problem, i, one, node, counts), len(rules.tasks_of(i))
         if rules.rule[i] == APART:
-            good &= held <= rules.limit[i]
+            good &= members_there <= rules.limit[i]
         elif rules.rule[i] == TOGETHER:
-            good &= (held == 0) | (held == size)
+            good &= (members_there == 0) | (members_there == size)
     for count in rules.counts:
         if count.limit <= 0:
             good &= ~_counting(problem, count, one, node, counts)
@@ -560,13 +560,13 @@ def set_rows(problem: EoaProblem, columns: Columns) -> Iterator[tuple[Floats, fl
     rules, node = problem.rules, columns.first[columns.of]
     one = columns.groups.members[columns.groups.indptr[:-1]]
     for i in range(rules.num_sets):
-        held = _members(problem, i, one, node, columns.counts)
+        members_there = _members(problem, i, one, node, columns.counts)
         if rules.rule[i] == SPREAD:
-            yield -(held > 0).astype(np.float64), -float(rules.limit[i])
+            yield -(members_there > 0).astype(np.float64), -float(rules.limit[i])
         elif problem.instance.sets.by_rack[i]:
             for place in np.unique(rules.place[i]).tolist():
                 there = rules.place[i, node] == place
-                yield np.where(there, held, 0).astype(np.float64), float(rules.limit[i])
+                yield np.where(there, members_there, 0).astype(np.float64), float(rules.limit[i])
     for count in rules.counts:
         if count.limit > 0:
             counting = _counting(problem, count, one, node, columns.counts)
@@ -579,7 +579,7 @@ def _counting(
     """(P,) whether a node counts with what it holds, what runs there included."""
     good = np.ones(len(node), dtype=np.bool_)
     for tasks in count.groups:
-        good &= _held(problem, np.flatnonzero(tasks), one, node, counts) > 0
+        good &= _tasks_there(problem, np.flatnonzero(tasks), one, node, counts) > 0
     return good
 
 
@@ -587,10 +587,10 @@ def _members(
     problem: EoaProblem, i: int, one: Ints, node: Ints, counts: NDArray[Any]
 ) -> NDArray[np.int64]:
     """(P,) members of a set of tasks that are on each node, running ones included."""
-    return _held(problem, problem.rules.tasks_of(i), one, node, counts)
+    return _tasks_there(problem, problem.rules.tasks_of(i), one, node, counts)
 
 
-def _held(
+def _tasks_there(
     problem: EoaProblem, tasks: NDArray[Any], one: Ints, node: Ints, counts: NDArray[Any]
 ) -> NDArray[np.int64]:
     """(P,) how many of some tasks are on each node, running ones included."""
@@ -625,11 +625,11 @@ class LevelRows(TableRows):
         pairs, links = len(problem.u), len(problem.shared)
         beside = [np.zeros((len(single), pairs * links))]
         for i, link in enumerate(problem.shared):
-            block, sides, own = _behind(problem, columns, link)
+            block, sides, coefficients = _behind(problem, columns, link)
             table.append(block)
             upper.append(sides)
             wide = np.zeros((len(sides), pairs * links))
-            wide[:, i * pairs : (i + 1) * pairs] = own
+            wide[:, i * pairs : (i + 1) * pairs] = coefficients
             beside.append(wide)
         sides = np.concatenate([np.zeros(0), *upper])
         products = np.concatenate(beside) if links else None

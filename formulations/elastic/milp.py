@@ -182,16 +182,16 @@ def _starts(problem: EoaProblem, request: Request, *, heuristics: bool) -> list[
     # one at the edge of the tolerance is none: the models do not hold it. Heuristics of the family
     # run where the model is large
     instance = problem.instance
-    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    candidates = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if instance.has_current and not request.cold:
-        given.append(instance.tasks.node)
-    held = request.start() if heuristics else None
-    if held is not None:
-        given.append(held.node)
+        candidates.append(instance.tasks.node)
+    family_start = request.start() if heuristics else None
+    if family_start is not None:
+        candidates.append(family_start.node)
     free, runs = problem.free, problem.fixed >= 0
     return [
         node[free].astype(np.int32)
-        for node in given
+        for node in candidates
         if (node[runs] == problem.fixed[runs]).all()
         and problem.may[np.arange(len(free)), node[free]].all()
         and evaluate_indices(instance, node.astype(np.int32)).feasible
@@ -318,14 +318,14 @@ class _Builder:
         self.used[empty] = y
         add_in_use(self.model, self.allocation.placing, self.used)
         # Σ_t load_tr x_tn ≤ room_nr y_n, which is stronger than x ≤ y in the relaxation
-        held = np.flatnonzero(self.used[self.node] >= 0)
-        x, node = self.x[held], self.node[held]
+        limited = np.flatnonzero(self.used[self.node] >= 0)
+        x, node = self.x[limited], self.node[limited]
         for r in range(self.load.shape[1]):
             bound = empty[np.isfinite(self.room[empty, r])]
             on = np.isin(node, bound)
             self.model.add_sum(
                 "capacity_in_use", -np.inf, 0.0, n,
-                (node[on], x[on], self.load[self.task[held[on]], r]),
+                (node[on], x[on], self.load[self.task[limited[on]], r]),
                 (bound, self.used[bound], -self.room[bound, r]),
                 of={"node": np.arange(n), "resource": r},
             )  # fmt: skip

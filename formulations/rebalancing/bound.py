@@ -293,7 +293,7 @@ def without_switches(problem: BalanceProblem) -> BalanceProblem:
         usage[task, e] = _least(owner, usage[task, e], rules.num_sets)[owner]
     set_of = np.full(problem.num_tasks, -1)
     set_of[task] = owner
-    kept = np.repeat(set_of < 0, np.diff(rules.copies_indptr))
+    entries_kept = np.repeat(set_of < 0, np.diff(rules.copies_indptr))
     count = np.where(set_of < 0, np.diff(rules.copies_indptr), 0)
     restricted, indptr, nodes = _allowed_together(problem, set_of, owner, task)
     return replace(
@@ -307,7 +307,7 @@ def without_switches(problem: BalanceProblem) -> BalanceProblem:
         counted=replace(
             rules,
             copies_indptr=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
-            copies=rules.copies[kept],
+            copies=rules.copies[entries_kept],
         ),
     )
 
@@ -332,18 +332,18 @@ def _alike(problem: BalanceProblem, rules: PlaceRules) -> Bools:
     set_of = np.full(problem.num_tasks, -1)
     set_of[task[chosen]] = owner[chosen]
     # copies must lie on homes of the set
-    mine = np.repeat(set_of, np.diff(rules.copies_indptr))
-    key = (mine * n + rules.copies)[mine >= 0]
+    set_of_copy = np.repeat(set_of, np.diff(rules.copies_indptr))
+    key = (set_of_copy * n + rules.copies)[set_of_copy >= 0]
     at = np.minimum(np.searchsorted(homes, key), len(homes) - 1)
-    good[mine[mine >= 0][homes[at] != key]] = False
+    good[set_of_copy[set_of_copy >= 0][homes[at] != key]] = False
     return good
 
 
 def _least(owner: Ints, values: Floats, sets: int) -> Floats:
     """(S,) least value of each set's members; infinite where it has none."""
-    found = np.full(sets, np.inf)
-    np.minimum.at(found, owner, values)
-    return found
+    least = np.full(sets, np.inf)
+    np.minimum.at(least, owner, values)
+    return least
 
 
 def _allowed_together(

@@ -615,13 +615,13 @@ def bottleneck_of(instance: Instance) -> str:
     # leaving nodes: their load counts, as others have to carry it; their capacity does not
     stays = ~instance.nodes.leaving
     capacity = instance.nodes.capacity[stays]
-    known = np.isfinite(capacity).all(axis=0) & (capacity.sum(axis=0) > 0)
-    if not known.any():
+    everywhere = np.isfinite(capacity).all(axis=0) & (capacity.sum(axis=0) > 0)
+    if not everywhere.any():
         reason, remedy = "has no resource that every staying node gives", "give capacities"
         raise InvalidInput(Problem("nodes[].capacity", instance.name, reason, remedy))
     load = instance.tasks.load.sum(axis=0) + instance.nodes.background[stays].sum(axis=0)
-    used = np.full(len(known), -np.inf)
-    used[known] = load[known] / capacity.sum(axis=0)[known]
+    used = np.full(len(everywhere), -np.inf)
+    used[everywhere] = load[everywhere] / capacity.sum(axis=0)[everywhere]
     return instance.resources[int(used.argmax())]
 
 
@@ -639,8 +639,8 @@ class Timed:
     @classmethod
     def of(cls, request: Request, **given: Any) -> Self:
         """Return what a request asks for; what is given besides wins."""
-        asked: dict[str, Any] = {"deadline": request.deadline, "started": request.started}
-        return cls(**(asked | {"seed": request.seed, "offer": request.offer} | given))
+        settings: dict[str, Any] = {"deadline": request.deadline, "started": request.started}
+        return cls(**(settings | {"seed": request.seed, "offer": request.offer} | given))
 
     def remaining(self) -> float | None:
         """Seconds left, never negative; ``None`` without a limit."""
@@ -664,8 +664,8 @@ class Solving(Timed):
     @classmethod
     def of(cls, request: Request, **given: Any) -> Self:
         """Return what a request asks for; what is given besides wins."""
-        asked = {"solver": request.solver or "highs", "threads": request.threads}
-        return super().of(request, **(asked | {"gap": request.gap} | given))
+        settings = {"solver": request.solver or "highs", "threads": request.threads}
+        return super().of(request, **(settings | {"gap": request.gap} | given))
 
 
 @dataclass

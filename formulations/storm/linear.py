@@ -152,12 +152,16 @@ def numbers_of(places: Integers, running: tuple[Worker, ...]) -> Integers:
     taken: dict[int, list[int]] = {}
     for worker in running:
         taken.setdefault(worker.node, []).append(worker.slot)
-    found = np.array(places[:, 1])
-    for n, own in taken.items():
+    numbers = np.array(places[:, 1])
+    for n, running_here in taken.items():
         at = np.flatnonzero(places[:, 0] == n)
-        free = (number for number in range(len(at) + max(own) + 1) if number not in own)
-        found[at] = [*own, *(next(free) for _ in range(len(at) - len(own)))]
-    return found
+        free = (
+            number
+            for number in range(len(at) + max(running_here) + 1)
+            if number not in running_here
+        )
+        numbers[at] = [*running_here, *(next(free) for _ in range(len(at) - len(running_here)))]
+    return numbers
 
 
 def distinguishes_slots(instance: Instance, jobs: StormJobs) -> bool:
@@ -238,8 +242,10 @@ def _hold_together(
     if near is not None:
         some = near.rate > most
         key = near.task[some] * len(near.receivers) + near.group[near.of[some]]
-        own, row = np.unique(key, return_inverse=True)
-        allocation.model.add_rows("held_near", 1.0, np.inf, row, near.stays[some], 1.0, len(own))
+        distinct, row = np.unique(key, return_inverse=True)
+        allocation.model.add_rows(
+            "held_near", 1.0, np.inf, row, near.stays[some], 1.0, len(distinct)
+        )
     return lighter(instance, between), np.where(rate <= most, rate, 0.0)
 
 
@@ -348,13 +354,13 @@ def _restarts(
     right: list[float] = []
     for c, (worker, place) in enumerate(zip(running, at, strict=True)):
         for t in range(instance.num_tasks):
-            own, y = t in worker.tasks, column[t, place]
-            if not own and y < 0:
+            in_worker, y = t in worker.tasks, column[t, place]
+            if not in_worker and y < 0:
                 continue
             row += [len(right)] * (1 if y < 0 else 2)
             col += [k[c]] if y < 0 else [k[c], y]
-            value += [1.0] if y < 0 else [1.0, -1.0 if own else 1.0]
-            right.append(0.0 if own else 1.0)
+            value += [1.0] if y < 0 else [1.0, -1.0 if in_worker else 1.0]
+            right.append(0.0 if in_worker else 1.0)
     if right:
         model.add_rows(
             "worker_goes_on", -np.inf, np.array(right), np.array(row), np.array(col),
@@ -400,8 +406,8 @@ def _slot_products(
 ) -> tuple[Integers, Integers, Integers]:
     """Add products of executors of one topology in one slot."""
     pairs = instance.pairs
-    own = jobs.job[pairs.u] == jobs.job[pairs.v]
-    u, v, rate = pairs.u[own], pairs.v[own], pairs.rate[own]
+    of_one_topology = jobs.job[pairs.u] == jobs.job[pairs.v]
+    u, v, rate = pairs.u[of_one_topology], pairs.v[of_one_topology], pairs.rate[of_one_topology]
     pair, at = np.nonzero((column[u] >= 0) & (column[v] >= 0))
     of = {"task": u[pair], "other": v[pair], **_of(places[at])}
     z = allocation.model.add_variables(
@@ -419,7 +425,7 @@ def _within_nodes(
 ) -> None:
     """A pair is together in a slot of a node only if it is together on the node."""
     t, n = instance.num_tasks, instance.num_nodes
-    known, wanted = (
+    existing, wanted = (
         (first.astype(np.int64) * t + second) * n + at
         for first, second, at in (
             (allocation.pair_task, allocation.pair_other, allocation.pair_node),
@@ -427,7 +433,7 @@ def _within_nodes(
         )
     )
     cell, row = np.unique(wanted, return_inverse=True)
-    product = len(allocation.task) + np.searchsorted(known, cell)
+    product = len(allocation.task) + np.searchsorted(existing, cell)
     allocation.model.add_sum(
         "slot_within_node", -np.inf, 0.0, len(cell), (row, z, 1.0),
         (np.arange(len(cell)), product, -1.0),
@@ -589,12 +595,12 @@ class Direct:
     def _ask(self, model: WorkerModel, share: float = 1.0) -> LinearSolution:
         """Solve a model in a share of the time that is left, from the incumbent."""
         request, node, slot = self.request, self.outcome.node, self.outcome.slot
-        known = node is not None and slot is not None
-        start = model.write(self.jobs.job, node, slot) if known else None  # type: ignore[arg-type]
+        has_start = node is not None and slot is not None
+        start = model.write(self.jobs.job, node, slot) if has_start else None  # type: ignore[arg-type]
 
         def solve() -> LinearSolution:
-            asked, solver = request.solving(share), request.solver or "highs"
-            return solve_linear(model.allocation.model, solver, warm_start=start, **asked)
+            settings, solver = request.solving(share), request.solver or "highs"
+            return solve_linear(model.allocation.model, solver, warm_start=start, **settings)
 
         return solve_exactly(self.instance, model.allocation, _KEPT, request, solve)[0]
 

@@ -81,8 +81,8 @@ def fill_splits(size, stride, gain, largest, needed):  # type: ignore[no-untyped
             total = count.sum()
             more = first >= 0
             while more:
-                own = part.sum()
-                if own <= largest and total - own >= workers - 1:
+                num_in_part = part.sum()
+                if num_in_part <= largest and total - num_in_part >= workers - 1:
                     number = 0
                     for c in range(len(size)):
                         number += part[c] * stride[c]
@@ -102,8 +102,8 @@ def fill_splits(size, stride, gain, largest, needed):  # type: ignore[no-untyped
             total = count.sum()
             more = first >= 0
             while more:
-                own = part.sum()
-                if own <= largest and total - own >= workers - 1:
+                num_in_part = part.sum()
+                if num_in_part <= largest and total - num_in_part >= workers - 1:
                     number = 0
                     for c in range(len(size)):
                         number += part[c] * stride[c]
@@ -132,11 +132,11 @@ class Splitter:
 
     def steps(self, counts: Integers, workers: Integers) -> float:
         """Bound the work for (…, C) counts and (…,) workers from above."""
-        known = np.unique(np.column_stack([counts[:, self.classes], workers]), axis=0)
-        held = known[:, :-1].astype(np.float64)
-        pairs = np.prod((held + 1) * (held + 2) / 2, axis=1)
-        single = np.prod(held + 1, axis=1)
-        layers = known[:, -1].astype(np.float64)
+        distinct = np.unique(np.column_stack([counts[:, self.classes], workers]), axis=0)
+        executors = distinct[:, :-1].astype(np.float64)
+        pairs = np.prod((executors + 1) * (executors + 2) / 2, axis=1)
+        single = np.prod(executors + 1, axis=1)
+        layers = distinct[:, -1].astype(np.float64)
         return float((single * (layers >= 2) + pairs * np.maximum(0, layers - 2)).sum())
 
     def prepare(self, counts: Integers, workers: Integers) -> None:
@@ -189,18 +189,18 @@ def greedy_split(instance: Instance, tasks: Integers, workers: int, node: int) -
     room = slot_room(instance)[node]
     load = instance.tasks.load[tasks]
     worker = np.full(len(tasks), -1, dtype=np.int64)
-    held, used = np.zeros(workers, dtype=np.int64), np.zeros((workers, load.shape[1]))
+    executors, used = np.zeros(workers, dtype=np.int64), np.zeros((workers, load.shape[1]))
     for done, task in enumerate(order.tolist()):
-        fits = (held < most) & (used + load[task] <= room).all(axis=1)
-        empty = held == 0
+        fits = (executors < most) & (used + load[task] <= room).all(axis=1)
+        empty = executors == 0
         # no worker may stay empty: the last executors go to those that are
         if len(tasks) - done <= int(empty.sum()):
             fits &= empty
         if not fits.any():
             return None
         with_each = np.bincount(worker[worker >= 0], rate[task][worker >= 0], workers)
-        worker[task] = np.lexsort((np.arange(workers), held == 0, -with_each, ~fits))[0]
-        held[worker[task]] += 1
+        worker[task] = np.lexsort((np.arange(workers), executors == 0, -with_each, ~fits))[0]
+        executors[worker[task]] += 1
         used[worker[task]] += load[task]
     return worker
 
@@ -243,11 +243,13 @@ def in_order(node: Integers, slot: Integers, running: Sequence[Worker] = ()) -> 
     order = np.lexsort((first, node[first]))
     number = np.empty(len(first), dtype=np.int64)
     if running:
-        known = {(w.node, w.slot): s for w, s in zip(running, in_order_now(running), strict=True)}
+        number_now = {
+            (w.node, w.slot): s for w, s in zip(running, in_order_now(running), strict=True)
+        }
         ends = np.bincount([w.node for w in running], minlength=int(node.max()) + 1)
         for k in order.tolist():
             n = int(node[first[k]])
-            at_now = known.get((n, int(slot[first[k]])))
+            at_now = number_now.get((n, int(slot[first[k]])))
             number[k] = ends[n] if at_now is None else at_now
             ends[n] += at_now is None
         return number[where.reshape(-1)]
@@ -258,10 +260,14 @@ def in_order(node: Integers, slot: Integers, running: Sequence[Worker] = ()) -> 
 
 def spread_workers(problem: StormProblem, counts: Integers) -> Integers:
     """(N, P) workers of nodes with these counts: as many as each topology asks for."""
-    held = problem.of_jobs(counts)
+    executors = problem.of_jobs(counts)
     slots = problem.slots[problem.inner.class_of_node()]
     answer = transported(
-        problem.least_workers(held), np.minimum(held, slots), problem.fewest, problem.workers, slots
+        problem.least_workers(executors),
+        np.minimum(executors, slots),
+        problem.fewest,
+        problem.workers,
+        slots,
     )
     if answer is None:
         raise ValueError("no whole workers for these counts")
@@ -283,9 +289,9 @@ def transported(
         return None
     job, node = np.nonzero((high > low) & (room > 0))
     # from the least numbers up, a maximum flow adds what topologies still miss
-    given, short = flow(missing, job, node, (high - low)[job, node], room)
+    added, short = flow(missing, job, node, (high - low)[job, node], room)
     answer = low.copy()
-    answer[job, node] += given
+    answer[job, node] += added
     return None if len(short) else answer
 
 
@@ -333,9 +339,9 @@ def place(
 def _slots(group: Integers, before: Integers, parts: Integers) -> Integers:
     """Return the slots of a node's executors, given (slots, C) counts; most keep their slot."""
     stayed = (before >= 0) & (before < len(parts))
-    held = np.zeros_like(parts)
-    np.add.at(held, (before[stayed], group[stayed]), 1)
-    left = parts[matched(parts, held)]
+    running = np.zeros_like(parts)
+    np.add.at(running, (before[stayed], group[stayed]), 1)
+    left = parts[matched(parts, running)]
     slot = np.full(len(group), -1, dtype=np.int64)
     for i in np.flatnonzero(stayed):
         if left[before[i], group[i]] > 0:

@@ -99,7 +99,7 @@ def next_better(  # type: ignore[no-untyped-def]
     """
     num_tasks, num_nodes = may.shape
     num_resources = load.shape[1]
-    place, used, held, gain = walk.place, walk.used, walk.held, walk.gain
+    place, used, num_tasks_on, gain = walk.place, walk.used, walk.held, walk.gain
     t = walk.at[0]
     while t >= 0 and walk.at[1] < most:
         if t == num_tasks:
@@ -112,7 +112,7 @@ def next_better(  # type: ignore[no-untyped-def]
         task = label[t, 0]
         n = place[t]
         if n >= 0:
-            held[n] -= 1
+            num_tasks_on[n] -= 1
             enter(guard, task, n, NOWHERE)
             for r in range(num_resources):
                 used[n, r] -= load[t, r]
@@ -121,9 +121,9 @@ def next_better(  # type: ignore[no-untyped-def]
         n += 1
         while n < num_nodes:
             fits = may[t, n] and node_class[n] >= 0
-            if fits and held[n] == 0:  # only the first empty node of its class
+            if fits and num_tasks_on[n] == 0:  # only the first empty node of its class
                 for m in range(n):
-                    if node_class[m] == node_class[n] and held[m] == 0:
+                    if node_class[m] == node_class[n] and num_tasks_on[m] == 0:
                         fits = False
                         break
             if fits:
@@ -147,7 +147,7 @@ def next_better(  # type: ignore[no-untyped-def]
             continue
         walk.at[1] += 1
         place[t] = n
-        held[n] += 1
+        num_tasks_on[n] += 1
         enter(guard, task, NOWHERE, n)
         total = gain[t]
         for r in range(num_resources):

@@ -56,8 +56,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     if instance.flows.local:
         from formulations.task_allocation import milp
 
-        asked = replace(request, options={"break_symmetry": True})
-        outcome = milp.run("imc-milp", instance, asked)
+        milp_request = replace(request, options={"break_symmetry": True})
+        outcome = milp.run("imc-milp", instance, milp_request)
         outcome.notes.insert(0, _NOTE)
         return outcome
     request, compiled = request.warmed(driver.warm_up)
@@ -76,23 +76,28 @@ def run(instance: Instance, request: Request) -> Outcome:
         return counts_of(groups, classes, node, instance.num_nodes)[:, order]
 
     def otherwise() -> Counts | None:
-        found = feasible_packing(instance, classes)
-        return None if found is None else counts(found)
+        counts_found = feasible_packing(instance, classes)
+        return None if counts_found is None else counts(counts_found)
 
-    def dealt(found: Counts) -> Ints:
-        back = np.empty_like(found)
-        back[:, order] = found
+    def dealt(counts_found: Counts) -> Ints:
+        back = np.empty_like(counts_found)
+        back[:, order] = counts_found
         near = request.warm_start if request.warm_start is not None else instance.tasks.node
         return deal(groups, classes, back, near)
 
-    incumbent.found = lambda found: request.offer(dealt(found))
+    incumbent.found = lambda counts_found: request.offer(dealt(counts_found))
     interrupted = False
     try:
-        given = feasible_starts(instance, request, classes)
+        start_nodes = feasible_starts(instance, request, classes)
         if request.time_limit is not None and 2 * groups.num_groups > instance.num_tasks:
-            held = request.start()  # of unlike tasks the patterns are many, and searches ahead
-            given += [] if held is None else feasible_among(instance, [held.node], classes)
-        starts = [counts(node) for node in given]
+            # of unlike tasks the patterns are many, and searches ahead
+            family_start = request.start()
+            start_nodes += (
+                []
+                if family_start is None
+                else feasible_among(instance, [family_start.node], classes)
+            )
+        starts = [counts(node) for node in start_nodes]
         client = _client(instance, groups, incumbent, order, otherwise)
         driver.solve(client, incumbent, backend, starts)
     except KeyboardInterrupt:

@@ -36,10 +36,10 @@ class Workers(NamedTuple):
 
 def workers_of_slots(instance: Instance) -> Workers:
     """Return what topologies fill: min(W_k, E_k) slots, from 1 to E_k where W_k is not given."""
-    job, given, slots = instance.task_topology, instance.topologies.workers, instance.nodes.slots
-    size = np.bincount(job[job >= 0], minlength=len(given))
-    most = np.where(given >= 0, np.minimum(given, size), size)
-    fewest = np.where(given >= 0, most, np.minimum(size, 1))
+    job, declared, slots = instance.task_topology, instance.topologies.workers, instance.nodes.slots
+    size = np.bincount(job[job >= 0], minlength=len(declared))
+    most = np.where(declared >= 0, np.minimum(declared, size), size)
+    fewest = np.where(declared >= 0, most, np.minimum(size, 1))
     return Workers(job, fewest, most, np.where(slots < 0, np.inf, slots))
 
 
@@ -63,13 +63,13 @@ def add_workers(
     add_at_most(model, "at_work", x, w[job, node], {"task": task, "node": node})
     cells = np.arange(p * n)
     each = {"topology": cells // n, "node": cells % n}
-    held, own = (job * n + node, x, 1.0), (cells, w.ravel())
+    tasks_there, workers_there = (job * n + node, x, 1.0), (cells, w.ravel())
     # w_kn ≤ Σ_t x_tn, and Σ_t x_tn ≤ m · w_kn
-    model.add_sum("none_idle", 0.0, np.inf, p * n, held, (*own, -1.0), of=each)
+    model.add_sum("none_idle", 0.0, np.inf, p * n, tasks_there, (*workers_there, -1.0), of=each)
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:
-        capped = *own, -float(limit)
-        model.add_sum("max_tasks_per_slot", -np.inf, 0.0, p * n, held, capped, of=each)
+        capped = *workers_there, -float(limit)
+        model.add_sum("max_tasks_per_slot", -np.inf, 0.0, p * n, tasks_there, capped, of=each)
     least, most = workers.fewest.astype(np.float64), workers.most.astype(np.float64)
     of = {"topology": np.arange(p)}
     model.add_rows("workers", least, most, cells // n, w.ravel(), 1.0, p, of=of)
@@ -139,11 +139,11 @@ class SlotRows:
         row = job[task[x]] * n + node[x]
         for r in np.flatnonzero(self.sized.any(axis=0)).tolist():
             bound = self.sized[:, r]
-            some, kept = bound[node[x]], bound[cells % n]
-            held = (row[some], x[some], load[task[x[some]], r])
-            slots = (cells[kept], self.filled.ravel()[kept], -each[cells[kept] % n, r])
+            some, bounded = bound[node[x]], bound[cells % n]
+            loads = (row[some], x[some], load[task[x[some]], r])
+            slots = (cells[bounded], self.filled.ravel()[bounded], -each[cells[bounded] % n, r])
             of = {"topology": cells // n, "node": cells % n}
-            model.add_sum("slot_capacity", -np.inf, 0.0, p * n, held, slots, of=of)
+            model.add_sum("slot_capacity", -np.inf, 0.0, p * n, loads, slots, of=of)
 
     def _on_nodes(self, members: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Node and column of all x_tn of some tasks."""
@@ -160,8 +160,8 @@ class SlotRows:
         job = self.work.job[members]
         for k in np.unique(job[job >= 0]).tolist():
             at, x = self._on_nodes(members[job == k])
-            held = (at, x, 1.0), (row, self.filled[k], -float(most))
-            model.add_sum("apart_in_slots", -np.inf, 0.0, n, *held)
+            terms = (at, x, 1.0), (row, self.filled[k], -float(most))
+            model.add_sum("apart_in_slots", -np.inf, 0.0, n, *terms)
 
     def _add_together(self, members: Ints) -> None:
         """x_tn = x_un: what is in one slot is on one node."""
@@ -185,6 +185,6 @@ class SlotRows:
         model.add_sum("spread_in_slots", 0.0, np.inf, n, (at, x, 1.0), (row, v, -1.0))
         job = np.unique(self.work.job[members])
         if job.min() >= 0:
-            held = (row[None, :], self.filled[job], 1.0), (row, v, -1.0)
-            model.add_sum("spread_in_slots", 0.0, np.inf, n, *held)
+            terms = (row[None, :], self.filled[job], 1.0), (row, v, -1.0)
+            model.add_sum("spread_in_slots", 0.0, np.inf, n, *terms)
         model.add_rows("spread_in_slots", float(least), np.inf, 0 * row, v, 1.0, 1)

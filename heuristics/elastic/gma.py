@@ -222,12 +222,12 @@ def _notes(instance: Instance, tail: list[int]) -> list[str]:
 def overloaded(instance: Instance) -> list[str]:
     """Name the operators whose tuple rate is above their service rate, r_j / s_j > 1."""
     table = instance.operators
-    known = np.isfinite(table.tuple_rate) & np.isfinite(table.service_rate)
-    found = np.flatnonzero(known & (table.tuple_rate > table.service_rate * (1 + 1e-9)))
+    has_rates = np.isfinite(table.tuple_rate) & np.isfinite(table.service_rate)
+    operators = np.flatnonzero(has_rates & (table.tuple_rate > table.service_rate * (1 + 1e-9)))
     return [
         f"operator {table.ids[o]} is overloaded: it receives {table.tuple_rate[o]:.6g} tuples/s "
         f"and serves {table.service_rate[o]:.6g}"
-        for o in found[:_NAMED]
+        for o in operators[:_NAMED]
     ]
 
 
@@ -557,14 +557,14 @@ def best_node(fixed, state, t, old, objective, num_classes, traffic):
                 order = compared(crossing, best_crossing, even)
         if order > 0:
             continue
-        own_class = -1
+        node_class = -1
         if order == 0:
-            own_class = class_of(node_use(fixed, state, n), num_classes)
+            node_class = class_of(node_use(fixed, state, n), num_classes)
             if best_class < 0:
                 best_class = class_of(node_use(fixed, state, best), num_classes)
-            if own_class >= best_class:
+            if node_class >= best_class:
                 continue
-        best, best_growth, best_crossing, best_class = n, more, crossing, own_class
+        best, best_growth, best_crossing, best_class = n, more, crossing, node_class
     if best < 0:
         return old
     margin = rounding(objective, shares, old_growth)
@@ -605,7 +605,7 @@ def one_pass(fixed, state, objective, num_classes):
 @kernel
 def classes(fixed, state, num_classes):
     """(N,) class of each node, from 0 for light (phase 1)."""
-    found = np.zeros(len(state.load), dtype=np.int64)
+    class_of_node = np.zeros(len(state.load), dtype=np.int64)
     for n in range(len(state.load)):
-        found[n] = class_of(node_use(fixed, state, n), num_classes)
-    return found
+        class_of_node[n] = class_of(node_use(fixed, state, n), num_classes)
+    return class_of_node

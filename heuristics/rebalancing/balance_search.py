@@ -188,9 +188,9 @@ def run(instance: Instance, request: Request) -> Outcome:
         return _cheapest(problem, request, compiled)
     recorder = ProgressRecorder("min", request.progress, request.started)
     started = Run(problem, request, recorder)
-    given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
+    warm_starts = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
     try:
-        started.go(given)
+        started.go(warm_starts)
     except KeyboardInterrupt:
         started.watch.interrupted = True
     recorder.finish()
@@ -201,8 +201,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         started.portfolio.best = started.changes.placement
     outcome = _outcome(started)
     outcome.times = {"compile": compiled, "solve": request.elapsed()}
-    if given:
-        outcome.warm_start_accepted = problem.is_feasible(given[0])
+    if warm_starts:
+        outcome.warm_start_accepted = problem.is_feasible(warm_starts[0])
     return outcome
 
 
@@ -219,9 +219,9 @@ def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Out
         request.offer(placement.astype(np.int32))
         recorder.note(cost, phase="search")
 
-    given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
+    warm_starts = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
     try:
-        search_cheapest(problem, given, request.seed, bound, watch, take)
+        search_cheapest(problem, warm_starts, request.seed, bound, watch, take)
     except KeyboardInterrupt:
         watch.interrupted = True
     recorder.finish()
@@ -344,21 +344,21 @@ def search_cheapest(
     """
     best, cheapest = math.inf, problem.home
 
-    def keep(found: Ints) -> None:
+    def keep(plan: Ints) -> None:
         """Take a plan if it is cheaper than those before."""
         nonlocal best, cheapest
-        cost = problem.moving_cost(found)
+        cost = problem.moving_cost(plan)
         if cost < best:
-            best, cheapest = cost, found
-            take(found, best)
+            best, cheapest = cost, plan
+            take(plan, best)
 
     def within(budget: float, search: Callable[[BalanceProblem, Ints], Ints | None]) -> bool:
         """Whether a search finds a plan within a budget, some of whose moves are then undone."""
         limited = problem.cost_within(budget)
-        found = search(limited, start_at_home(limited, seed))
-        if found is None or not limited.is_feasible(found):
+        plan = search(limited, start_at_home(limited, seed))
+        if plan is None or not limited.is_feasible(plan):
             return False
-        keep(undone(problem, found))
+        keep(undone(problem, plan))
         return True
 
     def bisect(search: Callable[[BalanceProblem, Ints], Ints | None], attempts: int) -> None:
@@ -375,7 +375,7 @@ def search_cheapest(
                 low = budget
 
     for start in (problem.home, *starts):
-        within(problem.most_cost, _as_given(start))
+        within(problem.most_cost, _always(start))
     within(problem.most_cost, lambda limited, home: home)
     small = problem.num_tasks <= MOST
     # goals at the greatest distance within smaller and smaller budgets: first without filling,
@@ -423,13 +423,13 @@ def _rearrange(
         if watch.deadline is None and turn == ROUNDS * n:
             return
         left = None if watch.deadline is None else min(SECONDS, watch.remaining())
-        found = cheapen(problem, cheapest(), rng, left)
-        failed = failed + 1 if found is None else 0
-        if found is not None:
-            keep(undone(problem, found))
+        cheaper = cheapen(problem, cheapest(), rng, left)
+        failed = failed + 1 if cheaper is None else 0
+        if cheaper is not None:
+            keep(undone(problem, cheaper))
 
 
-def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:
+def _always(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:
     return lambda limited, home: start
 
 
@@ -582,18 +582,20 @@ def _build(
         taken = away * np.repeat(budget.weight[tasks], s)
         model.add_rows(budget.name, -np.inf, left, 0, binaries, taken, num_rows=1)
     price = away * np.repeat(problem.cost[tasks], s)
-    held = placement[others]
-    fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
+    node_of_others = placement[others]
+    fixed = problem.background + np.bincount(
+        node_of_others, problem.load[others], problem.num_nodes
+    )
     # (3) Σ load·x − d ≤ room and (4) Σ load·x + d ≥ room, of the chosen nodes
     room = (problem.share - fixed)[nodes]
     load = np.repeat(problem.load[tasks], s)
-    held_load, every = (column, binaries, load), np.arange(s)
-    model.add_sum("above", -np.inf, room, s, held_load, (every, d.start, -1.0))
+    chosen_load, every = (column, binaries, load), np.arange(s)
+    model.add_sum("above", -np.inf, room, s, chosen_load, (every, d.start, -1.0))
     floor = np.where(problem.leaving[nodes], -np.inf, room)
-    model.add_sum("below", floor, np.inf, s, held_load, (every, d.start, 1.0))
+    model.add_sum("below", floor, np.inf, s, chosen_load, (every, d.start, 1.0))
     # capacities and least loads of the chosen nodes, less what is there already
     for e in range(problem.num_resources):
-        used = np.bincount(held, problem.usage[others, e], problem.num_nodes)[nodes]
+        used = np.bincount(node_of_others, problem.usage[others, e], problem.num_nodes)[nodes]
         roof = problem.headroom[nodes, e] - used
         least_use = np.where(problem.floor[nodes, e] > 0, problem.floor[nodes, e] - used, -np.inf)
         least_use = np.where(problem.leaving[nodes], -np.inf, least_use)

@@ -50,8 +50,8 @@ _MANY = 20_000
 def run(instance: Instance, request: Request) -> Outcome:
     """Search; the method's entry point."""
     request, compiled = request.warmed(warm_up_walk)
-    asked = find_objective(request.objective or METHOD.objective)
-    objective = in_units(asked, request.scale.of)
+    figure = find_objective(request.objective or METHOD.objective)
+    objective = in_units(figure, request.scale.of)
     recorder = ProgressRecorder(str(objective.sense), request.progress, request.started)
     search = Annealing(instance, objective, request, recorder.note)
     outcome = Outcome(Termination.ITERATION_LIMIT, times={"compile": compiled})
@@ -79,27 +79,27 @@ def run(instance: Instance, request: Request) -> Outcome:
 def _starts(search: Annealing) -> Iterator[Ints]:
     """Yield placements of all tasks, feasible or not."""
     instance, binding, request = search.instance, search.binding, search.request
-    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    start_nodes = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if instance.has_current:
-        given.append(instance.tasks.node)
-    for node in given:
+        start_nodes.append(instance.tasks.node)
+    for node in start_nodes:
         at = np.asarray(node, dtype=np.int32)
         if evaluate_indices(binding, at).feasible:
             yield at
     others = _OTHERS if instance.has_traffic and instance.num_tasks <= _MANY else ()
     figures = [figure.name for figure in search.objective.singles]
-    own = [_OWN[x] for x in figures if x in _OWN]
+    methods = [_OWN[x] for x in figures if x in _OWN]
     if instance.flows.local:
-        own = [name for name in own if name != "imc-search"]
-    for name in dict.fromkeys([*own, *others]):
+        methods = [name for name in methods if name != "imc-search"]
+    for name in dict.fromkeys([*methods, *others]):
         method = get_method(name)
         if is_suitable(method, binding, repair=True):
             share = _SHARE if name in _OTHERS else _SHARE_OWN / len(figures)
-            found = one_start(method, binding, request, share)
-            if found is not None:
-                yield found.node
+            start = one_start(method, binding, request, share)
+            if start is not None:
+                yield start.node
     kind, _, target = placing_masks(binding)
-    for node in [*given, next(packings(binding))]:
+    for node in [*start_nodes, next(packings(binding))]:
         at = repair(binding, np.asarray(node, dtype=np.int32)).node
         # what repair found no node for, on the first that it may use
         yield np.where(at < 0, target[kind].argmax(axis=1), at).astype(np.int32)

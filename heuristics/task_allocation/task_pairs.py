@@ -113,8 +113,8 @@ def _without_even(job: GroupedJob, pairs: UnevenPairs, base: Floats) -> UnevenPa
     for edge in np.flatnonzero(covered & ~even).tolist():
         rows, columns = int(job.size[job.edge_u[edge]]), int(job.size[job.edge_v[edge]])
         rate = np.full(rows * columns, base[edge])
-        mine = pairs.edge == edge
-        rate[pairs.first[mine] * columns + pairs.second[mine]] += pairs.rate[mine]
+        of_edge = pairs.edge == edge
+        rate[pairs.first[of_edge] * columns + pairs.second[of_edge]] += pairs.rate[of_edge]
         first, second = np.divmod(np.arange(rows * columns), columns)
         parts.append(UnevenPairs(np.full(rows * columns, edge), first, second, rate))
     return UnevenPairs._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -147,10 +147,10 @@ def pair_runs(
     end = np.append(begin[1:], len(level))
     even = np.setdiff1d(np.arange(len(job.edge_u)), pairs.edge)
     edge = np.concatenate([even, pairs.edge[begin]])
-    own = np.concatenate([job.urgency("task_imc")[even], pairs.rate[begin]])
-    key = own if rule == "task_imc" else job.urgency(rule)[edge]
-    by_own = np.lexsort((edge, _rank(own)))
-    order = by_own[np.lexsort((edge[by_own], _rank(key)[by_own]))]
+    traffic = np.concatenate([job.urgency("task_imc")[even], pairs.rate[begin]])
+    key = traffic if rule == "task_imc" else job.urgency(rule)[edge]
+    by_traffic = np.lexsort((edge, _rank(traffic)))
+    order = by_traffic[np.lexsort((edge[by_traffic], _rank(key)[by_traffic]))]
     width = np.concatenate([np.zeros(len(even), dtype=np.int64), end - begin])[order]
     at = np.concatenate([np.zeros(len(even), dtype=np.int64), begin])[order]
     indptr = np.concatenate([[0], np.cumsum(width)])

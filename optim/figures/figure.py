@@ -198,8 +198,8 @@ class Figure:
         if self.first is not None:
             return self.first.read(figures)
         if not self.parts:
-            found: float | None = getattr(figures, self.name)
-            return found
+            single: float | None = getattr(figures, self.name)
+            return single
         values = [(weight, figure.read(figures)) for weight, figure in self.parts]
         if any(value is None for _, value in values):
             return None
@@ -252,8 +252,8 @@ class Figure:
         """Return the size against which differences are seen, from an evaluation."""
         if self.reference is None or figures is None:
             return None
-        found: float | None = getattr(figures, self.reference)
-        return found
+        value: float | None = getattr(figures, self.reference)
+        return value
 
     def gap(
         self, value: float | None, bound: float | None, reference: float | None
@@ -323,14 +323,14 @@ class _Term(NamedTuple):
     plain: bool
 
 
-def read_objective(text: str, known: Mapping[str, Figure]) -> Figure:
+def read_objective(text: str, figures: Mapping[str, Figure]) -> Figure:
     """Return the figure that an expression means.
 
-    `known`: figures that can be optimised, by their present and former names.
+    `figures`: figures that can be optimised, by their present and former names.
     Raises `InvalidInput`: it is no such expression; everything that is wrong is reported.
     """
     problems: list[Problem] = []
-    levels = [_read_level(part, text, known, problems) for part in text.split(",")]
+    levels = [_read_level(part, text, figures, problems) for part in text.split(",")]
     raise_any(problems)
     names = [level.name for level in levels]
     for name in dict.fromkeys(names):
@@ -341,12 +341,12 @@ def read_objective(text: str, known: Mapping[str, Figure]) -> Figure:
 
 
 def _read_level(
-    part: str, text: str, known: Mapping[str, Figure], problems: list[Problem]
+    part: str, text: str, figures: Mapping[str, Figure], problems: list[Problem]
 ) -> Figure:
     """Read a figure or a sum; what is wrong is added to the problems."""
-    count, terms = len(problems), list(_read_terms(part, text, known, problems))
+    count, terms = len(problems), list(_read_terms(part, text, figures, problems))
     if len(problems) > count:
-        return next(iter(known.values()))
+        return next(iter(figures.values()))
     if len(terms) == 1 and terms[0].plain:
         return terms[0].figure
     names = [term.figure.name for term in terms]
@@ -370,7 +370,7 @@ def _read_level(
 
 
 def _read_terms(
-    part: str, text: str, known: Mapping[str, Figure], problems: list[Problem]
+    part: str, text: str, figures: Mapping[str, Figure], problems: list[Problem]
 ) -> Iterator[_Term]:
     """Yield the terms of a level; stops where there is something else."""
     at = 0
@@ -378,29 +378,29 @@ def _read_terms(
         problems.append(Problem(PATH, text, "has an empty level", _FORM))
         return
     while at < len(part):
-        found = _TERM.match(part, at)
-        if found is None or (at > 0 and not found["sign"]):
+        term = _TERM.match(part, at)
+        if term is None or (at > 0 and not term["sign"]):
             rest = part[at:].strip()
             value = text if rest == text.strip() else rest
             within = "" if value is text else f" of {text}"
             problems.append(Problem(PATH, value, f"is no figure and no sum{within}", _FORM))
             return
-        at, name = found.end(), found["name"]
-        if name not in known:
+        at, name = term.end(), term["name"]
+        if name not in figures:
             reason = "is no figure to optimise"
             problems.append(
                 Problem(
-                    PATH, name, reason, meant(name, [n for n, f in known.items() if n == f.name])
+                    PATH, name, reason, meant(name, [n for n, f in figures.items() if n == f.name])
                 )
             )
             continue
-        numbers = [float(x) for x in (found["before"], found["after"]) if x]
+        numbers = [float(x) for x in (term["before"], term["after"]) if x]
         if len(numbers) > 1:
             problems.append(Problem(PATH, text, f"weighs {name} twice", _FORM))
             continue
         weight = numbers[0] if numbers else 1.0
-        signed = -weight if found["sign"] == "-" else weight
-        yield _Term(signed, known[name], not numbers and not found["sign"])
+        signed = -weight if term["sign"] == "-" else weight
+        yield _Term(signed, figures[name], not numbers and not term["sign"])
 
 
 def sum_of(parts: tuple[tuple[float, Figure], ...]) -> Figure:
@@ -442,8 +442,8 @@ def _added(parts: tuple[tuple[float, Figure], ...], placement: Placement) -> flo
 
 def _constant(figures: list[Figure], instance: Instance) -> str | None:
     """Say why all plans have the same sum: none of its figures varies."""
-    found = [figure.fixed(instance) for figure in figures]
-    return " and ".join(dict.fromkeys(filter(None, found))) if all(found) else None
+    reasons = [figure.fixed(instance) for figure in figures]
+    return " and ".join(dict.fromkeys(filter(None, reasons))) if all(reasons) else None
 
 
 def in_units(objective: Figure, unit: Callable[[str], float]) -> Figure:

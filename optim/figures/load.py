@@ -52,14 +52,14 @@ def _slot_shares(placement: Placement) -> dict[str, dict[str, float]] | None:
     instance, slots = placement.instance, placement.slots
     if slots is None:
         return None
-    found: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for r, name in enumerate(instance.resources):
         load = np.bincount(slots.index, instance.tasks.load[slots.placed, r], minlength=len(slots))
         capacity = instance.nodes.slot_capacity[slots.node, r]
         for k in np.flatnonzero(np.isfinite(capacity) & (capacity > 0)):
             label = f"{instance.nodes.ids[slots.node[k]]}#{slots.number[k]}"
-            found.setdefault(label, {})[name] = float(load[k] / capacity[k])
-    return found or None
+            shares.setdefault(label, {})[name] = float(load[k] / capacity[k])
+    return shares or None
 
 
 def _link_shares(placement: Placement) -> dict[str, float] | None:
@@ -75,17 +75,17 @@ def _link_shares(placement: Placement) -> dict[str, float] | None:
 
 
 def _highest(placement: Placement) -> float | None:
-    known = placement.shares[np.isfinite(placement.shares)]
-    return float(known.max()) if len(known) else None
+    shares = placement.shares[np.isfinite(placement.shares)]
+    return float(shares.max()) if len(shares) else None
 
 
 def _deviations(placement: Placement) -> dict[str, float] | None:
-    found = {}
+    deviations = {}
     for r, name in enumerate(placement.instance.resources):
         share = _staying(placement, r)
         if len(share):
-            found[name] = float(np.sqrt(((share - share.mean()) ** 2).sum()))
-    return found or None
+            deviations[name] = float(np.sqrt(((share - share.mean()) ** 2).sum()))
+    return deviations or None
 
 
 def _first_deviation(placement: Placement) -> float | None:
@@ -121,8 +121,8 @@ def _used_capacity(placement: Placement) -> float | None:
 
 def _within_distance(instance: Instance, value: float) -> Instance:
     """Return the instance with a bound on load distance, if it has none that is smaller."""
-    known = instance.limits.max_load_distance
-    least = value if known is None else min(value, known)
+    limit_now = instance.limits.max_load_distance
+    least = value if limit_now is None else min(value, limit_now)
     return instance.with_values("limits", max_load_distance=least)
 
 
@@ -359,14 +359,14 @@ def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
     rate.
     """
     instance, driven = placement.instance, placement.instance.rate_driven
-    found: list[dict[str, Any]] = []
+    bottlenecks: list[dict[str, Any]] = []
     for t in _first_threads(placement):
         r, o = driven[int(instance.thread_rates[t].argmin())], int(instance.tasks.operator[t])
         where = {"task": instance.tasks.ids[t], "resource": instance.resources[r]}
         place = {"operator": instance.operators.ids[o], **where} if o >= 0 else where
         count, twice = least_tasks(instance, t, r, 2.0)
         rate = float(placement.thread_rates[t])
-        found.append({**place, "rate": rate, "tasks": count, "tasks_at_twice": twice})
+        bottlenecks.append({**place, "rate": rate, "tasks": count, "tasks_at_twice": twice})
     rates = np.concatenate([placement.node_rates.min(axis=1, initial=np.inf), placement.link_rates])
     for i in np.argsort(rates, kind="stable")[:_SATURATED].tolist():
         if not np.isfinite(rates[i]):
@@ -376,24 +376,24 @@ def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
             where = {"node": instance.nodes.ids[i], "resource": instance.resources[r]}
         else:
             where = {"link": instance.links.ids[i - instance.num_nodes]}
-        found.append({**where, "rate": float(rates[i])})
-    return sorted(found, key=lambda entry: entry["rate"])[:_SATURATED] or None
+        bottlenecks.append({**where, "rate": float(rates[i])})
+    return sorted(bottlenecks, key=lambda entry: entry["rate"])[:_SATURATED] or None
 
 
 def _first_threads(placement: Placement) -> list[int]:
     """Return the tasks that reach their capacity first and next, of any one operator the first
     alone.
     """
-    rates, found = placement.thread_rates, dict[int, int]()
+    rates, first_task = placement.thread_rates, dict[int, int]()
     if not len(rates):
         return []
     # of equal rates the first task; a task without an operator stands for itself
     operator = placement.instance.tasks.operator
     for t in np.argsort(rates, kind="stable").tolist():
-        if len(found) == _SATURATED or not np.isfinite(rates[t]):
+        if len(first_task) == _SATURATED or not np.isfinite(rates[t]):
             break
-        found.setdefault(int(operator[t]) if operator[t] >= 0 else -1 - t, t)
-    return list(found.values())
+        first_task.setdefault(int(operator[t]) if operator[t] >= 0 else -1 - t, t)
+    return list(first_task.values())
 
 
 def without_measured(instance: Instance) -> Instance:
@@ -514,13 +514,13 @@ def restarted(instance: Instance, node: Ints, lost: int = -1) -> Ints | None:
     used = np.stack(
         [np.bincount(at[placed], load, count) for load in instance.tasks.load[placed].T], axis=1
     )
-    held = np.bincount(at[placed], minlength=count)
+    num_tasks = np.bincount(at[placed], minlength=count)
     most = np.where(instance.nodes.max_tasks >= 0, instance.nodes.max_tasks, np.inf)
     staying = instance.open_nodes & (np.arange(count) != lost)
     order = heaviest_first(instance)
     for t in order[~placed[order]].tolist():
         with_it = used + instance.tasks.load[t]
-        fits = staying & instance.allowed_mask(t) & (held < most)
+        fits = staying & instance.allowed_mask(t) & (num_tasks < most)
         fits &= (with_it[:, others] <= room[:, others]).all(axis=1)
         if not fits.any():
             return None
@@ -531,7 +531,7 @@ def restarted(instance: Instance, node: Ints, lost: int = -1) -> Ints | None:
         n = int(np.argmin(np.where(fits, np.round(share.max(axis=1), 9), np.inf)))
         n = n if fits[n] else int(np.argmax(fits))
         at[t] = n
-        used[n], held[n] = with_it[n], held[n] + 1
+        used[n], num_tasks[n] = with_it[n], num_tasks[n] + 1
     return at
 
 

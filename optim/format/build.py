@@ -127,7 +127,7 @@ class _Builder:
         self.tasks = self._task_table()
         self.operators = self._operator_table(topologies.ids)
         traffic = self._traffic()
-        made = {
+        fields = {
             "name": document.name,
             "origin": document.origin,
             "units": dict(document.units),
@@ -151,7 +151,7 @@ class _Builder:
         self.unique([v.id for v in document.vm_types], "vm_types")
         if self.problems:
             raise InvalidInput(self.problems)
-        return made
+        return fields
 
     def refuse(self, path: str, value: Any, reason: str, remedy: str = "") -> None:
         """Note a problem."""
@@ -182,14 +182,16 @@ class _Builder:
             self.refuse(f"{path}.{name}", None, reason, "add it there")
         return at
 
-    def _amounts(self, entry: Mapping[str, float], row: Any, path: str, given: Any = None) -> None:
+    def _amounts(
+        self, entry: Mapping[str, float], row: Any, path: str, is_given: Any = None
+    ) -> None:
         """Write a resource → number mapping into a row; an unknown resource is a problem."""
         for name, value in entry.items():
             at = self._resource(name, path)
             if at is not None:
                 row[at] = value
-                if given is not None:
-                    given[at] = True
+                if is_given is not None:
+                    is_given[at] = True
 
     def _check_resources(self) -> None:
         seen: set[str] = set()
@@ -251,11 +253,11 @@ class _Builder:
         self.unique([link.id for link in entries], "links")
         members = []
         for i, link in enumerate(entries):
-            found = (
+            indices = (
                 self.find(self.nodes.index, name, f"links[{i}].nodes[{j}]", "a node")
                 for j, name in enumerate(link.nodes)
             )
-            here = [at for at in found if at is not None]
+            here = [at for at in indices if at is not None]
             if len(set(here)) < len(here):
                 self.refuse(f"links[{i}].nodes", link.id, "lists a node twice", "keep one")
             members.append(sorted(here))
@@ -360,10 +362,10 @@ class _Builder:
 
             def fill(column: Any, values: list[Any], rows: Any = rows) -> Any:
                 # None, a value that is left out, is nan, and whatever stood in the column stays
-                found = _numbers(values)
-                given = ~np.isnan(found)
-                column[rows[given]] = found[given]
-                return rows[given]
+                numbers = _numbers(values)
+                present = ~np.isnan(numbers)
+                column[rows[present]] = numbers[present]
+                return rows[present]
 
             keys = keys.union(*entries)
             for key, column in (("state", columns.state), ("migration_cost", columns.cost)):
@@ -375,9 +377,9 @@ class _Builder:
             loads = [entry.get("load", {}) for entry in entries]
             unknown += sum(map(len, loads))
             for name, r in self.resources.items():
-                given = fill(columns.load[:, r], [load.get(name) for load in loads])
-                columns.given[given, r] = True
-                unknown -= len(given)
+                present = fill(columns.load[:, r], [load.get(name) for load in loads])
+                columns.given[present, r] = True
+                unknown -= len(present)
         return not unknown and keys <= {"id", "load", "state", "migration_cost", "node"}
 
     def _read_operator(self, i: int, entry: Any, row: int, grouped: int) -> None:
@@ -422,8 +424,8 @@ class _Builder:
 
     def _read_nodes(self, names: list[str], path: str) -> list[int]:
         index = self.nodes.index
-        found = (self.find(index, name, f"{path}[{j}]", "a node") for j, name in enumerate(names))
-        return sorted({at for at in found if at is not None})
+        indices = (self.find(index, name, f"{path}[{j}]", "a node") for j, name in enumerate(names))
+        return sorted({at for at in indices if at is not None})
 
     def _derive_loads(self) -> None:
         """Fill the first resource from ``cpu_per_tuple`` where it is not given."""
@@ -445,7 +447,7 @@ class _Builder:
 
     def _allow_by_group(self) -> None:
         """Give members without a list of their own that of their group."""
-        own = {row for row, _ in self.columns.allowed}
+        has_list = {row for row, _ in self.columns.allowed}
         most = 0
         for o, places in enumerate(self.group_allowed):
             if places is None:
@@ -457,7 +459,7 @@ class _Builder:
                 self.refuse(f"operators[{o}].group.allowed", most, reason, remedy)
                 return
             members = range(int(self.first[o]), int(self.first[o + 1]))
-            self.columns.allowed += [(row, list(places)) for row in members if row not in own]
+            self.columns.allowed += [(row, list(places)) for row in members if row not in has_list]
 
     def _task_table(self) -> TaskTable:
         self._allow_by_group()
@@ -508,8 +510,8 @@ class _Builder:
         bounds = ("min_parallelism", "max_parallelism", "key_groups")
         for o, entry in enumerate(entries):
             values = [(name, getattr(entry, name)) for name in bounds]
-            given = [(name, value) for name, value in values if value is not None]
-            for (low, least), (high, most) in itertools.combinations(given, 2):
+            bounds_given = [(name, value) for name, value in values if value is not None]
+            for (low, least), (high, most) in itertools.combinations(bounds_given, 2):
                 if least > most:
                     reason, remedy = f"is above {high}, {most}", "lower it, or raise the other"
                     self.refuse(f"operators[{o}].{low}", least, reason, remedy)
@@ -626,8 +628,8 @@ class _Builder:
 
     def _operator_pairs(self, traffic: TrafficTable) -> set[tuple[int, int]]:
         """Pairs of operators between which task pairs are given."""
-        known = (traffic.source >= 0) & (traffic.target >= 0)
-        ends = np.stack([self.tasks.operator[side[known]]
+        between_tasks = (traffic.source >= 0) & (traffic.target >= 0)
+        ends = np.stack([self.tasks.operator[side[between_tasks]]
                          for side in (traffic.source, traffic.target)])  # fmt: skip
         ends = np.unique(ends[:, (ends >= 0).all(axis=0)], axis=1)
         return set(zip(*ends.tolist(), strict=True))

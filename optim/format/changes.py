@@ -50,21 +50,21 @@ def read_case(text: str) -> tuple[Change, ...]:
 
 
 def _read_change(words: list[str]) -> Change:
-    name, given = (words or [""])[0], words[1:]
-    if name not in _CHANGES or not given:
+    name, values = (words or [""])[0], words[1:]
+    if name not in _CHANGES or not values:
         raise ValueError(f"{' '.join(words)!r} is no change ({', '.join(_CHANGES)}, with a value)")
-    what, amount = given[0], "1"
+    what, amount = values[0], "1"
     if name == "add-node":
-        arguments = dict(word.partition("=")[::2] for word in given)
+        arguments = dict(word.partition("=")[::2] for word in values)
         what, amount = arguments.pop("like", ""), arguments.pop("count", "1")
         if arguments or not what:
             raise ValueError(f"{' '.join(words)!r} is not add-node like=NODE [count=N]")
     elif name == "scale-load":
-        what, _, amount = " ".join(given).rpartition("=")
+        what, _, amount = " ".join(values).rpartition("=")
     elif name in ("scale-rate", "budget"):
-        what, amount = "", given[0]
+        what, amount = "", values[0]
     else:
-        what = " ".join(given)
+        what = " ".join(values)
     try:
         number = number_of(amount) if name.startswith("scale") else float(amount)
     except ValueError:
@@ -92,7 +92,7 @@ def altered(instance: Instance, changes: Iterable[Change]) -> Instance:
     return instance
 
 
-def _known(instance: Instance, change: Change, ids: Iterable[str]) -> str:
+def _checked_name(instance: Instance, change: Change, ids: Iterable[str]) -> str:
     names = list(ids)
     if change.what not in names:
         reason = f"is not in {instance.name!r}"
@@ -102,7 +102,7 @@ def _known(instance: Instance, change: Change, ids: Iterable[str]) -> str:
 
 
 def _add_node(instance: Instance, document: Document, change: Change) -> None:
-    like = _known(instance, change, instance.nodes.ids)
+    like = _checked_name(instance, change, instance.nodes.ids)
     add_nodes(document, like, new_names(instance, like, int(change.amount)))
 
 
@@ -115,9 +115,9 @@ def new_names(instance: Instance, like: str, count: int) -> list[str]:
 
 def add_nodes(document: Document, like: str, added: list[str]) -> None:
     """Add nodes to a document of an instance, each like a node that is there."""
-    given = next(node for node in document["nodes"] if node["id"] == like)
-    own = {key: value for key, value in given.items() if key not in ("background", "leaving")}
-    document["nodes"] += [{**own, "id": name} for name in added]
+    template = next(node for node in document["nodes"] if node["id"] == like)
+    fields = {key: value for key, value in template.items() if key not in ("background", "leaving")}
+    document["nodes"] += [{**fields, "id": name} for name in added]
     for link in list(document.get("links", [])):
         if link["nodes"] == [like]:
             document["links"] += [
@@ -141,7 +141,7 @@ def _holders(document: Document) -> Iterator[tuple[Document, str]]:
 
 def _gone(instance: Instance, change: Change) -> tuple[str, list[str]]:
     """Return the node that a change takes, and those that are left."""
-    gone = _known(instance, change, instance.nodes.ids)
+    gone = _checked_name(instance, change, instance.nodes.ids)
     rest = [name for name in instance.nodes.ids if name != gone]
     if not rest:
         raise InvalidInput(
@@ -190,7 +190,7 @@ def _fail_node(instance: Instance, document: Document, change: Change) -> None:
 
 
 def _scale_load(instance: Instance, document: Document, change: Change) -> None:
-    name = _known(instance, change, instance.operators.ids)
+    name = _checked_name(instance, change, instance.operators.ids)
     driven, number = [instance.resources[r] for r in instance.rate_driven], instance.operators.index
     for operator in document["operators"]:
         if operator["id"] == name:

@@ -518,9 +518,9 @@ def check(
             problems.append(
                 Problem(at or "$", None, f"has {count:,} problems", "correct its lists")
             )
-    known = KnownKeys(adapter)
+    known_keys = KnownKeys(adapter)
     for detail in details:
-        problems += _problems(dict(detail), value, at, known, table)
+        problems += _problems(dict(detail), value, at, known_keys, table)
     return None
 
 
@@ -543,8 +543,8 @@ def _first_errors(
             adapter.validate_python(_shortened(value, most, deep), context=context)
         except ValidationError as error:
             if error.error_count() <= _MAX_PROBLEMS:
-                found = error.errors(include_url=False)
-                return [e for e in found if deep or any(isinstance(p, int) for p in e["loc"])]
+                errors = error.errors(include_url=False)
+                return [e for e in errors if deep or any(isinstance(p, int) for p in e["loc"])]
     return []
 
 
@@ -566,10 +566,10 @@ def validate(adapter: TypeAdapter[T], value: Any) -> T:
     Raises `InvalidInput`: with one problem per offending field, by path.
     """
     problems: list[Problem] = []
-    found = check(adapter, value, problems)
+    checked = check(adapter, value, problems)
     if problems:
         raise InvalidInput(problems)
-    return cast("T", found)
+    return cast("T", checked)
 
 
 class KnownKeys:
@@ -591,12 +591,12 @@ class KnownKeys:
 
     def _resolved(self, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Follow references and alternatives to the schemas they stand for."""
-        found = []
+        schemas = []
         for node in nodes:
             if "$ref" in node:
                 node = self._schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-            found += self._resolved(node["anyOf"]) if "anyOf" in node else [node]
-        return found
+            schemas += self._resolved(node["anyOf"]) if "anyOf" in node else [node]
+        return schemas
 
 
 def _inside(schema: dict[str, Any], part: str | int) -> list[dict[str, Any]]:
@@ -642,7 +642,7 @@ def _in_document(location: Sequence[str | int], document: Any, lacks: bool) -> l
 
 
 def _problems(
-    detail: dict[str, Any], document: Any, at: str, known: KnownKeys, table: str
+    detail: dict[str, Any], document: Any, at: str, known_keys: KnownKeys, table: str
 ) -> Iterable[Problem]:
     kind, value, limits = detail["type"], detail.get("input"), detail.get("ctx", {})
     location = _in_document(detail["loc"], document, kind == "missing")
@@ -657,14 +657,14 @@ def _problems(
     if isinstance(fault, ValueError):
         reason, remedy = str(fault), getattr(fault, "remedy", "")
     elif kind in _UNKNOWN_KEY:
-        reason, remedy, value = "is not a known key", _meant(location, known), None
+        reason, remedy, value = "is not a known key", _meant(location, known_keys), None
     elif kind == "float_type" and isinstance(value, int) and not isinstance(value, bool):
         reason = "is too large a number"  # a whole number beyond what a float holds
     else:
         reason = _reason(kind, detail["msg"], limits, table)
         if kind.endswith(("_type", "_parsing")):
-            found = _json_type(value, table)
-            reason += "" if found == "a number" and kind == "int_type" else f", not {found}"
+            json_type = _json_type(value, table)
+            reason += "" if json_type == "a number" and kind == "int_type" else f", not {json_type}"
         value = None if kind == "missing" else value
     yield Problem(path, value, reason, remedy)
 
@@ -687,9 +687,9 @@ def _plain(limit: Any) -> str:
     return f"{limit:g}" if isinstance(limit, float | int) else str(limit)
 
 
-def _meant(location: Sequence[str | int], known: KnownKeys) -> str:
+def _meant(location: Sequence[str | int], known_keys: KnownKeys) -> str:
     """Say which key may be meant by an unknown one, or which there are."""
-    keys = known.at(location[:-1])
+    keys = known_keys.at(location[:-1])
     return meant(str(location[-1]), keys, "known:")
 
 
@@ -721,8 +721,8 @@ def refuse_other_kind(value: Any, wanted: str) -> None:
     `wanted`: ``streamplace.instance``, ``streamplace.plan`` or ``streamplace.steps``.
     Raises `InvalidInput`: it is another of our documents.
     """
-    given = value.get("format") if isinstance(value, dict) else None
-    kind = given.partition("/")[0] if isinstance(given, str) else ""
+    format_name = value.get("format") if isinstance(value, dict) else None
+    kind = format_name.partition("/")[0] if isinstance(format_name, str) else ""
     if kind in _KINDS and kind != wanted:
         reason = f"is {_KINDS[kind]}, and {_KINDS[wanted]} is wanted here"
-        raise InvalidInput(Problem("format", given, reason, _WANTED_REMEDIES[wanted]))
+        raise InvalidInput(Problem("format", format_name, reason, _WANTED_REMEDIES[wanted]))

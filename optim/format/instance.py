@@ -279,10 +279,10 @@ class Instance:
     @cached_property
     def has_open_node(self) -> Bools:
         """(T,) whether a node that stays is among those a task may use."""
-        found = np.full(self.num_tasks, bool(self.open_nodes.any()))
+        has_open = np.full(self.num_tasks, bool(self.open_nodes.any()))
         table = self.tasks
-        found[table.restricted] = table.any_allowed(self.open_nodes[table.allowed_indices])
-        return _frozen(found)
+        has_open[table.restricted] = table.any_allowed(self.open_nodes[table.allowed_indices])
+        return _frozen(has_open)
 
     def allowed_mask(self, task: int) -> Bools:
         """(N,) where one task may go."""
@@ -327,9 +327,9 @@ class Instance:
     def partners(self) -> tuple[Ints, Ints, Floats]:
         """(T + 1,) starts, partners and rates: the rows of `adjacency`, before scipy is loaded."""
         u, v, rate = self.pairs
-        own, other = np.concatenate([u, v]), np.concatenate([v, u])
-        order = np.lexsort((other, own))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=self.num_tasks))])
+        task, other = np.concatenate([u, v]), np.concatenate([v, u])
+        order = np.lexsort((other, task))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=self.num_tasks))])
         return starts, other[order], np.concatenate([rate, rate])[order]
 
     @cached_property
@@ -424,7 +424,13 @@ def _topologies(instance: Instance) -> list[dict[str, Any]]:
     table = instance.topologies
     columns = zip(table.ids, table.workers, table.exclusive_nodes, strict=True)
     return [
-        _filled({"id": name, "workers": _given(workers), "exclusive_nodes": _given(nodes)})
+        _filled(
+            {
+                "id": name,
+                "workers": _number_or_none(workers),
+                "exclusive_nodes": _number_or_none(nodes),
+            }
+        )
         for name, workers, nodes in columns
     ]
 
@@ -443,7 +449,7 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _given(value: Any) -> int | None:
+def _number_or_none(value: Any) -> int | None:
     return int(value) if value >= 0 else None
 
 
@@ -460,12 +466,12 @@ def _nodes(instance: Instance) -> list[dict[str, Any]]:
             "min_load": amounts("min_load", i, 0.0),
             "background": amounts("background", i, 0.0),
             "weight": None if table.weight[i] == 1 else float(table.weight[i]),
-            "slots": _given(table.slots[i]),
+            "slots": _number_or_none(table.slots[i]),
             "slot_capacity": amounts("slot_capacity", i, np.inf),
             "rack": table.rack_ids[table.rack[i]] if table.rack[i] >= 0 else None,
             "leaving": True if table.leaving[i] else None,
-            "max_tasks": _given(table.max_tasks[i]),
-            "max_inflow": _given(table.max_inflow[i]),
+            "max_tasks": _number_or_none(table.max_tasks[i]),
+            "max_inflow": _number_or_none(table.max_inflow[i]),
             "vm_type": instance.vm_types[table.vm_type[i]].id if table.vm_type[i] >= 0 else None,
             "labels": dict(table.labels.get(i, {})),
         })
@@ -529,9 +535,9 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
             "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
             "service_rate": _number(table.service_rate[o]),
             "model": table.model[o],
-            "min_parallelism": _given(table.min_parallelism[o]),
-            "max_parallelism": _given(table.max_parallelism[o]),
-            "key_groups": _given(table.key_groups[o]),
+            "min_parallelism": _number_or_none(table.min_parallelism[o]),
+            "max_parallelism": _number_or_none(table.max_parallelism[o]),
+            "key_groups": _number_or_none(table.key_groups[o]),
             "labels": dict(table.labels.get(o, {})),
         }))  # fmt: skip
     return entries
@@ -541,9 +547,9 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
     """Listed tasks, derived loads left out; of group members what differs from the even share."""
     table, operators, resources = instance.tasks, instance.operators, instance.resources
     grouped = np.zeros(instance.num_tasks, dtype=np.bool_)
-    own = table.operator >= 0
+    has_operator = table.operator >= 0
     size = np.ones(instance.num_tasks)
-    grouped[own] = operators.group_tasks[table.operator[own]] >= 0
+    grouped[has_operator] = operators.group_tasks[table.operator[has_operator]] >= 0
     size[grouped] = operators.group_tasks[table.operator[grouped]]
     share = _even_share(instance, grouped, size)
     # compared bit by bit: both are the same division of the group's total
@@ -601,23 +607,23 @@ def _own_max_load(instance: Instance) -> dict[int, dict[str, float]]:
     if not table.limited:
         return {}
     shared = inherited_max_load(table.operator, operators.max_load, operators.group_max_load)
-    own = np.where(table.max_load != shared, table.max_load, np.inf)
-    rows = np.flatnonzero(np.isfinite(own).any(axis=1)).tolist()
-    return {t: _amounts(instance.resources, own[t], np.inf) for t in rows}
+    differing = np.where(table.max_load != shared, table.max_load, np.inf)
+    rows = np.flatnonzero(np.isfinite(differing).any(axis=1)).tolist()
+    return {t: _amounts(instance.resources, differing[t], np.inf) for t in rows}
 
 
 def _own_allowed(instance: Instance, grouped: Any) -> dict[int, int]:
     """Tasks whose ``allowed`` list is not just their group's, and its row in the table."""
     table, operators = instance.tasks, instance.operators
-    found = {}
+    row_of = {}
     for row, t in enumerate(table.restricted.tolist()):
         if grouped[t]:
             start, stop = table.allowed_indptr[row : row + 2]
             places = operators.group_allowed[table.operator[t]]
             if places == tuple(table.allowed_indices[start:stop].tolist()):
                 continue
-        found[t] = row
-    return found
+        row_of[t] = row
+    return row_of
 
 
 def _even_share(instance: Instance, grouped: Any, size: Floats) -> Floats:

@@ -238,9 +238,12 @@ class Traffic:
         senders[receivers > 0] = 0.0
         for rack in np.unique(self.rack[self.rack >= 0]).tolist():
             inside = self.rack == rack
-            found = receivers[inside].sum()
-            if found and senders[inside].any():
-                yield np.where(inside, senders, 0.0), np.where(inside, receivers / found, 0.0)
+            num_receivers = receivers[inside].sum()
+            if num_receivers and senders[inside].any():
+                yield (
+                    np.where(inside, senders, 0.0),
+                    np.where(inside, receivers / num_receivers, 0.0),
+                )
                 senders[inside] = 0.0
         if senders.any():
             yield senders, receivers / len(near.targets)
@@ -292,8 +295,8 @@ def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
     """(count,) parts of a whole that are in proportion to weights; equal ones without any."""
     if weights is None:
         return np.full(count, 1.0 / count)
-    given = np.array(weights) / max(weights)  # a sum of the largest numbers would be infinite
-    return np.asarray(given / given.sum())
+    parts = np.array(weights) / max(weights)  # a sum of the largest numbers would be infinite
+    return np.asarray(parts / parts.sum())
 
 
 def _expand(block: FullBlock) -> tuple[Ints, Ints, Floats]:
@@ -410,11 +413,11 @@ def derived_load(
         refuse(path, entry.cpu_per_tuple, f"gives {derived:.9g}{_BEYOND}", "check the unit")
         return None
     if entry.group is not None:
-        given = entry.group.load.get(document.resources[0])
-        if given is not None and not same(given, derived):
+        declared = entry.group.load.get(document.resources[0])
+        if declared is not None and not same(declared, derived):
             path = f"operators[{operator}].group.load.{document.resources[0]}"
             reason = f"differs from cpu_per_tuple × tuple rate = {derived:.9g}"
-            refuse(path, given, reason, "give one of the two")
+            refuse(path, declared, reason, "give one of the two")
     return derived
 
 

@@ -48,8 +48,8 @@ class LeastExcess:
     @property
     def proven(self) -> bool:
         """Whether nothing has less excess."""
-        found = bool(np.isfinite(self.excess))
-        return found and self.excess <= self.bound + _SAME * self.excess + self.rounding
+        has_plan = bool(np.isfinite(self.excess))
+        return has_plan and self.excess <= self.bound + _SAME * self.excess + self.rounding
 
 
 @dataclass(eq=False)
@@ -222,8 +222,8 @@ def _moves(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     gain = np.where(may, gain, -np.inf)
     order = np.argsort(-gain, axis=None, kind="stable")[:_REFUSED]
     picked = [(k // gain.shape[1], k % gain.shape[1]) for k in order.tolist()]
-    found = [([int(some[i])], [n]) for i, n in picked if gain[i, n] > rows.rounding]
-    return found or _anything(instance, rows, node)
+    relieving = [([int(some[i])], [n]) for i, n in picked if gain[i, n] > rows.rounding]
+    return relieving or _anything(instance, rows, node)
 
 
 def _anything(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int], list[int]]]:
@@ -270,7 +270,7 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
     load, most = instance.tasks.load, counted_loads(instance)[1][:, : instance.num_resources]
     node = instance.tasks.node
     counted = [budget.limit for budget in budgets(instance) if budget.counts_all]
-    found = 0.0
+    bound = 0.0
     # loads of tasks alone: what crosses nodes only adds to them
     for r in range(instance.num_resources):
         used = _used(instance, load[:, [r]], node)[:, 0]
@@ -287,6 +287,6 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
                 takes.append(np.diff(sums, prepend=0.0))
             every = np.sort(np.concatenate([np.zeros(0), *takes]))[::-1]
             least = max(least, float(over.sum() - every[: min(counted)].sum()))
-        found += least * float(weight[r]) if np.isfinite(least) else 0.0
+        bound += least * float(weight[r]) if np.isfinite(least) else 0.0
     # below what sums in another order give
-    return found * (1 - 1e-9)
+    return bound * (1 - 1e-9)

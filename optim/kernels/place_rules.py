@@ -113,9 +113,9 @@ def most_of(budget: Budget) -> float:
 
 def move_budgets(instance: Instance) -> tuple[Floats, Floats]:
     """(T, K) what a migration of each task takes of each budget set; (K,) the most (`most_of`)."""
-    found = budgets(instance)
-    price = np.column_stack([np.zeros((instance.num_tasks, 0)), *(b.weight for b in found)])
-    return np.ascontiguousarray(price), np.array([most_of(budget) for budget in found])
+    all_budgets = budgets(instance)
+    price = np.column_stack([np.zeros((instance.num_tasks, 0)), *(b.weight for b in all_budgets)])
+    return np.ascontiguousarray(price), np.array([most_of(budget) for budget in all_budgets])
 
 
 def at_the_edge(instance: Instance, node: Ints) -> bool:
@@ -142,7 +142,7 @@ def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]
     Returns (T,) kind of each task, 0 for "everywhere"; and the nodes of kinds 1, 2, ….
     """
     kinds = np.zeros(instance.num_tasks, dtype=np.int32)
-    known: dict[bytes, int] = {}
+    kind_of: dict[bytes, int] = {}
     sets: list[NDArray[np.int32]] = []
     table = instance.tasks
     for k, task in enumerate(table.restricted):
@@ -150,10 +150,10 @@ def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]
             table.allowed_indices[table.allowed_indptr[k] : table.allowed_indptr[k + 1]]
         )
         key = places.tobytes()
-        if key not in known:
-            known[key] = len(sets) + 1
+        if key not in kind_of:
+            kind_of[key] = len(sets) + 1
             sets.append(places)
-        kinds[task] = known[key]
+        kinds[task] = kind_of[key]
     return kinds, sets
 
 
@@ -449,8 +449,8 @@ def _shares(part: NDArray[np.int64], parts: int, load: Floats, room: Floats) -> 
     share = np.ones((parts, len(room)))
     for r in range(load.shape[1]):
         some = needed[:, r] > 0
-        own = np.maximum(room[None, :, r], 0.0) / needed[some, r, None]
-        share[some] = np.minimum(share[some], own)
+        part_share = np.maximum(room[None, :, r], 0.0) / needed[some, r, None]
+        share[some] = np.minimum(share[some], part_share)
     return share
 
 
@@ -507,8 +507,8 @@ def make_guard(rules: PlaceRules, placement: Indices) -> Guard:
         second = first + 1 if len(count.groups) > 1 else -1
         bounds.append((count.limit, first, second))
         first += len(count.groups)
-    held = np.zeros((len(groups), n), np.int64)
-    for tasks, row in zip(groups, held, strict=True):
+    members_there = np.zeros((len(groups), n), np.int64)
+    for tasks, row in zip(groups, members_there, strict=True):
         np.add.at(row, placement[tasks & (placement >= 0)], 1)
     parts = (
         np.concatenate([[0], np.cumsum(per_task)]),
@@ -528,7 +528,7 @@ def make_guard(rules: PlaceRules, placement: Indices) -> Guard:
         np.array([len(rules.counts), len(groups)]),
         np.array(bounds, np.int64).ravel(),
         np.array(groups, np.int64).ravel(),
-        held.ravel(),
+        members_there.ravel(),
         np.array([count.nodes(placement, n).sum() for count in rules.counts], np.int64),
     )
     begins = PARTS + np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
@@ -581,10 +581,10 @@ def overdrawn(budget):
 @helper
 def is_member(g, task, s):
     """Whether a task is in a set."""
-    found = False
+    listed = False
     for at in range(g[g[STARTS] + task], g[g[STARTS] + task + 1]):
-        found = found or g[g[LISTED] + at] == s
-    return found
+        listed = listed or g[g[LISTED] + at] == s
+    return listed
 
 
 @helper
@@ -599,12 +599,12 @@ def recounted(guard, c, task, node, leaver, sign):
         group = g[g[BOUNDS] + 3 * c + k]
         if group >= 0:
             row = g[GROUPS] + group * (g[MOST_IN] - g[HOME])
-            held = g[g[HELD] + group * g[NODES] + node]
+            members_there = g[g[HELD] + group * g[NODES] + node]
             moved = g[row + task]
             if leaver != NOBODY:
                 moved -= g[row + leaver]
-            before = before and held > 0
-            after = after and held + sign * moved > 0
+            before = before and members_there > 0
+            after = after and members_there + sign * moved > 0
     return (1 if after else 0) - (1 if before else 0)
 
 

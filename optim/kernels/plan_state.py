@@ -325,7 +325,9 @@ def _reals(
     far = limits.max_load_distance
     most = np.inf if far is None else distance_room(far, instance.due)
     stay = float(nodes.weight[instance.open_nodes].sum())
-    own = [_parameters(instance, name, kind) for name, kind in zip(names, kinds, strict=True)]
+    parameters = [
+        _parameters(instance, name, kind) for name, kind in zip(names, kinds, strict=True)
+    ]
     return _laid_out(
         SUMS,
         [
@@ -359,7 +361,7 @@ def _reals(
             np.hstack([spare_room(instance), np.full((instance.num_nodes, more), np.inf)]),
             nodes.weight,
             np.zeros(instance.num_nodes),
-            np.array([*np.ravel(own), most, stay, instance.total_traffic]),
+            np.array([*np.ravel(parameters), most, stay, instance.total_traffic]),
             weights,
         ],
     )
@@ -371,8 +373,8 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
     if kind == K_INSIDE:
         # figure = a + b · traffic inside nodes
         sign = {"imc_gain": (0.0, 1.0), "internode_traffic": (total, -1.0)}
-        found = sign.get(name, (0.0, 1.0 / total if total > 0 else 0.0))
-        return (*found, 1.0, 0.0)
+        linear = sign.get(name, (0.0, 1.0 / total if total > 0 else 0.0))
+        return (*linear, 1.0, 0.0)
     if kind == K_USED_CAPACITY:
         whole = float(instance.nodes.capacity[:, 0].sum())
         return (whole, 0.0, 1.0, 0.0)
@@ -380,10 +382,10 @@ def _parameters(instance: Instance, name: str, kind: int) -> tuple[float, float,
         usual = instance.num_tasks / max(1, instance.num_nodes)
         return (2.0 * usual, 0.0, 1.0, 0.0)
     if kind in (K_DEVIATION, K_RESOURCE_DEVIATION):
-        known = np.isfinite(instance.nodes.capacity) & (instance.nodes.capacity > 0)
+        has_capacity = np.isfinite(instance.nodes.capacity) & (instance.nodes.capacity > 0)
         # the first resource that some staying node has a capacity of, as the figure takes
-        first = int(np.argmax((known & instance.open_nodes[:, None]).any(axis=0)))
-        room = instance.nodes.capacity[known[:, first] & instance.open_nodes, first].sum()
+        first = int(np.argmax((has_capacity & instance.open_nodes[:, None]).any(axis=0)))
+        room = instance.nodes.capacity[has_capacity[:, first] & instance.open_nodes, first].sum()
         usual = float(instance.totals[first]) / float(room) if room > 0 else 0.0
         return (float(first), usual, 1.0, 0.0)
     if kind in RATE_KINDS:
@@ -402,7 +404,7 @@ def _rate_room(instance: Instance) -> Any:
 def _places(instance: Instance, crossed: bool) -> tuple[Any, Any]:
     """(Q, N) nodes that links of several nodes enclose, and (L,) the place of each link, if any."""
     links, count = instance.links, instance.num_nodes
-    found: dict[bytes, int] = {}
+    place_of: dict[bytes, int] = {}
     masks, place = [np.zeros((0, count), dtype=np.bool_)], []
     for i in range(len(links.ids) if crossed else 0):
         listed = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
@@ -411,10 +413,10 @@ def _places(instance: Instance, crossed: bool) -> tuple[Any, Any]:
         if mask.sum() == 1:
             place.append(int(listed[0]))
             continue
-        if mask.tobytes() not in found:
-            found[mask.tobytes()] = count + len(found)
+        if mask.tobytes() not in place_of:
+            place_of[mask.tobytes()] = count + len(place_of)
             masks.append(mask[None])
-        place.append(found[mask.tobytes()])
+        place.append(place_of[mask.tobytes()])
     return np.concatenate(masks), np.array(place, dtype=np.int64)
 
 
@@ -471,12 +473,12 @@ def _target(i, x, task, random):
 @helper
 def _one_of(i, node, random):
     """Return one of the first tasks of a node's list; -1 where it holds none."""
-    held = i[i[HELD] + node]
-    if held == 0:
+    num_tasks = i[i[HELD] + node]
+    if num_tasks == 0:
         return -1
     task = i[i[FIRST] + node]
     # a walk along the list costs its length: the first dozen are as random as any, moves reorder it
-    for _ in range(draw(random, min(held, 12))):
+    for _ in range(draw(random, min(num_tasks, 12))):
         task = i[i[AFTER] + task]
     return task
 

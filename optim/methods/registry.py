@@ -109,11 +109,11 @@ class Incumbents:
         """Take a complete placement; the arrays are copied."""
         import numpy as np  # late, so that listing methods loads no numpy
 
-        found = np.array(node, dtype=np.int32)
-        if len(found) and found.min() < 0:
+        placement = np.array(node, dtype=np.int32)
+        if len(placement) and placement.min() < 0:
             return
         self.plans.append(
-            Incumbent(name, found, None if slot is None else np.array(slot, np.int32))
+            Incumbent(name, placement, None if slot is None else np.array(slot, np.int32))
         )
         # some more than the last: it may be one that the referee does not take
         del self.plans[:-_KEPT]
@@ -197,8 +197,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Take one limit for a list of one, and each once; whole numbers of numpy as such."""
-        given = (self.ignore,) if isinstance(self.ignore, str) else self.ignore
-        object.__setattr__(self, "ignore", tuple(dict.fromkeys(given)))
+        ignored = (self.ignore,) if isinstance(self.ignore, str) else self.ignore
+        object.__setattr__(self, "ignore", tuple(dict.fromkeys(ignored)))
         for name in ("seed", "threads"):
             if isinstance(number := getattr(self, name), Integral):
                 object.__setattr__(self, name, int(number))
@@ -206,12 +206,12 @@ class Settings:
     @classmethod
     def of(cls, settings: Settings | None, keywords: Mapping[str, Any]) -> Settings:
         """Return settings with keywords taken in: fields by their names, the rest as options."""
-        given = cls() if settings is None else settings
+        base = cls() if settings is None else settings
         names = {each.name for each in fields(cls)} - {"options"}
         changes = {name: value for name, value in keywords.items() if name in names}
         others = {name: value for name, value in keywords.items() if name not in names}
-        options = {**given.options, **others.pop("options", {}), **others}
-        return replace(given, **changes, options=options)
+        options = {**base.options, **others.pop("options", {}), **others}
+        return replace(base, **changes, options=options)
 
 
 @dataclass(frozen=True)
@@ -316,8 +316,8 @@ class Request:
         """Return what any back end is asked: a share of the time left, gap, seed and threads."""
         left = self.remaining()
         limit = None if left is None else share * left
-        asked = {"time_limit": limit, "gap": self.gap}
-        return {**asked, "seed": self.seed, "threads": self.threads}
+        settings = {"time_limit": limit, "gap": self.gap}
+        return {**settings, "seed": self.seed, "threads": self.threads}
 
     def apart(self) -> Request:
         """Return the request with a clock and incumbents of its own, for a run within the run."""
@@ -479,9 +479,9 @@ class Method:
             object.__setattr__(self, "why_not", unable)
         named = frozenset() if self.forms and self.honours == _USUAL else self.honours
         # max_load holds in all plans or in none; the others are added around a heuristic's run
-        kept = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())
-        kept |= OF_SLOT_ASSIGNMENT if self.reassigned else set()
-        honours = rules_of(kept).union(named)
+        forms = self.forms | {Form.TASK} | ({Form.NODE_COUNT} if self.confined else set())
+        forms |= OF_SLOT_ASSIGNMENT if self.reassigned else set()
+        honours = rules_of(forms).union(named)
         object.__setattr__(self, "honours", honours)
         others = tuple(name for name in self.objectives if name != self.objective)
         object.__setattr__(self, "objectives", (self.objective, *others))
@@ -567,11 +567,11 @@ def _fault(method: Method) -> str | None:
     for objective in method.objectives:
         if objective not in OBJECTIVES:
             return f"has the unknown objective {objective}"
-    for what, names, known in (
+    for what, names, allowed in (
         ("needs", method.needs, tuple(NEEDS)),
         ("honours", sorted(method.honours), RULE_NAMES),
     ):
-        unknown = [name for name in names if name not in known]
+        unknown = [name for name in names if name not in allowed]
         if unknown:
             return f"{what} what there is not: {', '.join(unknown)}"
     return None
@@ -581,8 +581,8 @@ def _fault(method: Method) -> str | None:
 def from_above(name: str) -> Callable[..., Any] | None:
     """Return a model of all rules by its name in ``streamplace.models``: they lie above `optim`."""
     for point in entry_points(group="streamplace.models", name=name):
-        found: Callable[..., Any] = point.load()
-        return found
+        model: Callable[..., Any] = point.load()
+        return model
     return None
 
 
@@ -661,5 +661,5 @@ def versions_of(method: Method, solver: str | None) -> dict[str, str]:
         names.append(_SOLVER_PACKAGES[solver])
     if method.kind == "search" or method.name == "partition":
         names += ["numba", "pymetis"]
-    found = {name: package_version(name) for name in names}
-    return {"python": platform.python_version(), **{n: v for n, v in found.items() if v}}
+    versions = {name: package_version(name) for name in names}
+    return {"python": platform.python_version(), **{n: v for n, v in versions.items() if v}}

@@ -117,10 +117,10 @@ def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violati
     ids = placement.instance.tasks.ids
     lost: list[int] = [] if placement.complete else np.flatnonzero(placement.node < 0).tolist()
     unplaced = lost if elsewhere is None else [t for t in lost if not elsewhere[t]]
-    found = [Violation("placed", ids[t], 1.0, 1.0, 0.0) for t in unplaced]
+    violations = [Violation("placed", ids[t], 1.0, 1.0, 0.0) for t in unplaced]
     for rule in RULES:
-        found += rule.violations(placement)
-    return found
+        violations += rule.violations(placement)
+    return violations
 
 
 def undecided(placement: Placement, violation: Violation) -> bool:
@@ -131,13 +131,13 @@ def undecided(placement: Placement, violation: Violation) -> bool:
 
 def is_feasible(placement: Placement, rules: Iterable[Rule] = RULES) -> bool | None:
     """Return whether a placement keeps rules; ``None`` where that is not known (`undecided`)."""
-    found = (violation for rule in rules for violation in rule.violations(placement))
+    violations = (violation for rule in rules for violation in rule.violations(placement))
     if not placement.complete:
         return False
-    first = next(found, None)
+    first = next(violations, None)
     if first is None:
         return True
-    return None if all(undecided(placement, v) for v in (first, *found)) else False
+    return None if all(undecided(placement, v) for v in (first, *violations)) else False
 
 
 def hopeless(instance: Instance) -> list[Violation]:
@@ -152,8 +152,8 @@ def hopeless(instance: Instance) -> list[Violation]:
 
 def limits_set(instance: Instance) -> dict[str, str]:
     """Return the limits an instance sets, each with the words that show it."""
-    found = ((rule.name, rule.present(instance)) for rule in RULES)
-    return {name: words for name, words in found if words is not None}
+    words_of = ((rule.name, rule.present(instance)) for rule in RULES)
+    return {name: words for name, words in words_of if words is not None}
 
 
 def budgets(instance: Instance) -> list[Budget]:
@@ -179,15 +179,15 @@ def counts_moves(instance: Instance) -> bool:
 
 def inflow_limits(instance: Instance) -> Ints | None:
     """(N,) most tasks that may move onto each node; ``None`` where none is set."""
-    found = [rule.inflow(instance) for rule in RULES]
-    set_ones = [most for most in found if most is not None]
+    limits = [rule.inflow(instance) for rule in RULES]
+    set_ones = [most for most in limits if most is not None]
     return np.min(set_ones, axis=0) if set_ones else None
 
 
 def most_restarts(instance: Instance) -> int | None:
     """Return how many slots may hold other tasks than now; ``None`` for any number."""
-    found = [rule.restarts(instance) for rule in RULES]
-    return min((most for most in found if most is not None), default=None)
+    limits = [rule.restarts(instance) for rule in RULES]
+    return min((most for most in limits if most is not None), default=None)
 
 
 def reassigned_rules(instance: Instance) -> list[Rule]:
@@ -209,8 +209,8 @@ def fewest_nodes(instance: Instance) -> NodeCount | None:
 
 def rules_of(forms: Iterable[Form]) -> frozenset[str]:
     """Names of the rules that an engine keeps which knows these forms."""
-    known = frozenset(forms)
-    return frozenset(rule.name for rule in RULES if rule.form in known)
+    chosen = frozenset(forms)
+    return frozenset(rule.name for rule in RULES if rule.form in chosen)
 
 
 def kept_by(honours: Iterable[str]) -> frozenset[str]:
@@ -343,6 +343,8 @@ def loosened(
         if not rows.whole:  # what is there now is not at the edge of what methods may use
             value = value + TOLERANCE * np.abs(np.where(np.isfinite(value), value, 0.0))
         if broken.any():
-            kept = placement if narrow else None
-            binding, instance = (rows.loosened(i, broken, value, kept) for i in (binding, instance))
+            together = placement if narrow else None
+            binding, instance = (
+                rows.loosened(i, broken, value, together) for i in (binding, instance)
+            )
     return instance

@@ -266,8 +266,10 @@ def occupied_node_key(instance: Instance) -> NDArray[np.int64]:
 
 def labelled(values: Iterable[Hashable]) -> NDArray[np.int64]:
     """Number equal values alike, in order of their first appearance."""
-    known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+    number_of: dict[Hashable, int] = {}
+    return np.array(
+        [number_of.setdefault(value, len(number_of)) for value in values], dtype=np.int64
+    )
 
 
 def violation(rule: str, where: str, needed: Any, available: Any, remark: str = "") -> Violation:
@@ -368,8 +370,8 @@ def first_of(
 
     def present(instance: Instance) -> str | None:
         rows = getattr(instance, table)
-        found = np.flatnonzero(some(rows))
-        return f"{words} (of {rows.ids[found[0]]})" if len(found) else None
+        rows_set = np.flatnonzero(some(rows))
+        return f"{words} (of {rows.ids[rows_set[0]]})" if len(rows_set) else None
 
     return present
 
@@ -405,15 +407,15 @@ def total(values: Floats, available: float) -> float:
 def terms_of(instance: Instance) -> int:
     """Return how many terms the load of a node or link has at most."""
     flows = instance.flows
-    own = len(flows.rate) + len(flows.blocks) + (instance.num_nodes + 2) * len(flows.local)
-    return instance.num_tasks + own + 1
+    of_traffic = len(flows.rate) + len(flows.blocks) + (instance.num_nodes + 2) * len(flows.local)
+    return instance.num_tasks + of_traffic + 1
 
 
 def node_load(placement: Placement, n: int, r: int) -> float:
     """Return what a node has of a resource, correctly rounded."""
     instance = placement.instance
-    own = instance.tasks.load[placement.node == n, r]
-    parts = [instance.nodes.background[n : n + 1, r], own]
+    loads = instance.tasks.load[placement.node == n, r]
+    parts = [instance.nodes.background[n : n + 1, r], loads]
     out, into = instance.crossing_cost[:, r]
     if out or into:
         source, target, rate = instance.flows.directed()

@@ -87,10 +87,10 @@ def budget_rule(
 
     def proofs(instance: Instance) -> Iterator[Violation]:
         """Tasks that have to move take more than there is."""
-        for found in budgets(instance):
-            spent = found.weight[forced_moves(instance)].sum()
-            if over(spent, found.limit + slack(found.limit)):
-                yield violation(name, "tasks that may not stay", spent, found.limit)
+        for budget in budgets(instance):
+            spent = budget.weight[forced_moves(instance)].sum()
+            if over(spent, budget.limit + slack(budget.limit)):
+                yield violation(name, "tasks that may not stay", spent, budget.limit)
 
     def task_key(instance: Instance) -> Floats:
         return np.column_stack([current_node_key(instance), weight(instance)])
@@ -114,13 +114,13 @@ def forced_moves(instance: Instance, *, with_copies: bool = True) -> Ints:
     Without `with_copies` those, too, that may go there.
     """
     tasks, copies = instance.tasks, instance.copy_nodes if with_copies else {}
-    found = []
+    forced = []
     for row, task in enumerate(tasks.restricted.tolist()):
         allowed = set(tasks.allowed_indices[slice(*tasks.allowed_indptr[row : row + 2])].tolist())
         home = int(tasks.node[task])
         if home >= 0 and home not in allowed and not allowed & copies.get(task, frozenset()):
-            found.append(task)
-    return np.array(found, dtype=np.int32)
+            forced.append(task)
+    return np.array(forced, dtype=np.int32)
 
 
 MAX_MIGRATIONS = budget_rule("max_migrations", lambda instance: np.ones(instance.num_tasks))
@@ -164,8 +164,8 @@ def _task_key(instance: Instance) -> NDArray[np.int64]:
 def _node_key(instance: Instance) -> NDArray[np.int64]:
     """Nodes that hold a copy are unlike all others."""
     key = np.zeros(instance.num_nodes, dtype=np.int64)
-    held = np.unique(instance.tasks.copies_indices)
-    key[held] = 1 + np.arange(len(held))
+    with_copies = np.unique(instance.tasks.copies_indices)
+    key[with_copies] = 1 + np.arange(len(with_copies))
     return key
 
 
@@ -199,9 +199,9 @@ def copies_rule(counting: Sequence[Rule]) -> Rule:
 
 def most_inflow(instance: Instance) -> Ints:
     """(N,) most tasks that may move onto each node; the number of all tasks where none is set."""
-    most, own = instance.limits.max_inflow, instance.nodes.max_inflow
+    most, of_node = instance.limits.max_inflow, instance.nodes.max_inflow
     every = instance.num_tasks if most is None else min(most, instance.num_tasks)
-    return np.where(own >= 0, np.minimum(own, every), every).astype(np.int32)
+    return np.where(of_node >= 0, np.minimum(of_node, every), every).astype(np.int32)
 
 
 def _present(instance: Instance) -> str | None:
@@ -279,9 +279,9 @@ class NodeCount(NamedTuple):
         """(N,) which nodes count under a placement; -1 is nowhere."""
         counted = np.ones(num_nodes, dtype=np.bool_)
         for tasks in self.groups:
-            held = np.zeros(num_nodes, dtype=np.bool_)
-            held[node[tasks & (node >= 0)]] = True
-            counted &= held
+            holds = np.zeros(num_nodes, dtype=np.bool_)
+            holds[node[tasks & (node >= 0)]] = True
+            counted &= holds
         return counted
 
     def by_contents(self, one: NDArray[Any], counts: NDArray[Any]) -> Bools:
@@ -289,8 +289,8 @@ class NodeCount(NamedTuple):
 
         `one`: (G,) a task of each group.
         """
-        held = (counts @ tasks[one] > 0 for tasks in self.groups)
-        return np.logical_and.reduce(list(held))
+        holds = (counts @ tasks[one] > 0 for tasks in self.groups)
+        return np.logical_and.reduce(list(holds))
 
 
 # ``max_nodes_used``: at most so many nodes hold a task; background does not count.
@@ -375,33 +375,33 @@ def _exclusive_nodes_counts(instance: Instance) -> Iterator[NodeCount]:
     """Of each such topology the nodes that it uses, and those that it shares with others."""
     table, topology = instance.topologies, instance.task_topology
     for i in _alone(instance):
-        own = np.asarray(topology == i)
+        members = np.asarray(topology == i)
         rule, words = "exclusive_nodes", f"{table.ids[i]}: nodes"
-        yield NodeCount(rule, i, words, (own,), int(table.exclusive_nodes[i]))
+        yield NodeCount(rule, i, words, (members,), int(table.exclusive_nodes[i]))
         words = f"{words} shared with other tasks"
-        yield NodeCount(rule, i, words, (own, ~own), int(table.shared_nodes[i]))
+        yield NodeCount(rule, i, words, (members, ~members), int(table.shared_nodes[i]))
 
 
 def _exclusive_nodes_violations(placement: Placement) -> Iterator[Violation]:
     instance = placement.instance
     for count in _exclusive_nodes_counts(instance):
-        found = np.flatnonzero(count.nodes(placement.node, instance.num_nodes))
-        if len(found) > count.limit:
-            names = [instance.nodes.ids[n] for n in found[:_NAMED].tolist()]
-            more = ", …" if len(found) > _NAMED else ""
+        nodes = np.flatnonzero(count.nodes(placement.node, instance.num_nodes))
+        if len(nodes) > count.limit:
+            names = [instance.nodes.ids[n] for n in nodes[:_NAMED].tolist()]
+            more = ", …" if len(nodes) > _NAMED else ""
             remark = f"on {', '.join(names)}{more}"
-            yield violation("exclusive_nodes", count.name, len(found), count.limit, remark)
+            yield violation("exclusive_nodes", count.name, len(nodes), count.limit, remark)
 
 
 def _exclusive_nodes_value(placement: Placement) -> Floats:
     """(P, 2) nodes that each such topology uses, and nodes that it shares."""
     instance = placement.instance
-    found = np.zeros((len(instance.topologies.ids), 2))
+    values = np.zeros((len(instance.topologies.ids), 2))
     used = [
         c.nodes(placement.node, instance.num_nodes).sum() for c in _exclusive_nodes_counts(instance)
     ]
-    found[_alone(instance)] = np.reshape(used, (-1, 2))
-    return found
+    values[_alone(instance)] = np.reshape(used, (-1, 2))
+    return values
 
 
 def _exclusive_nodes_limit(instance: Instance) -> Floats:

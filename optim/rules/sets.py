@@ -129,7 +129,7 @@ def _loosened_sets(
     """
     limit = np.where(mask & (table.rule != TOGETHER), np.abs(value), table.limit)
     table = replace(table, limit=limit.astype(table.limit.dtype))
-    kept: list[int] = []
+    rows: list[int] = []
     members: list[Ints] = []
     for i, loose in enumerate((mask & (table.rule == TOGETHER)).tolist()):
         parts = [table.tasks_of(i)]
@@ -140,9 +140,9 @@ def _loosened_sets(
                 at = np.append(place(i), -1)[placement.node[table.tasks_of(i)]]
                 parts = [table.tasks_of(i)[at == where] for where in np.unique(at).tolist()]
                 parts = [part for part in parts if len(part) > 1]
-        kept += [i] * len(parts)
+        rows += [i] * len(parts)
         members += parts
-    return table.only(np.array(kept, dtype=np.int64), members)
+    return table.only(np.array(rows, dtype=np.int64), members)
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
@@ -188,8 +188,8 @@ def _limits_of(name: str, rise: Callable[[Instance, Instance], Any]) -> tuple[Li
 
 def _rise(instance: Instance, loose: Instance) -> Floats:
     """What limits of sets are raised by: of those that are gone, by all tasks."""
-    known = {name: k for k, name in reversed(list(enumerate(loose.sets.ids)))}
-    at = np.array([known.get(name, -1) for name in instance.sets.ids], np.int64)
+    row_of = {name: k for k, name in reversed(list(enumerate(loose.sets.ids)))}
+    at = np.array([row_of.get(name, -1) for name in instance.sets.ids], np.int64)
     if not len(loose.sets.ids):
         return np.full(len(at), float(instance.num_tasks))
     higher = np.abs(loose.sets.limit[at] - instance.sets.limit)
@@ -259,20 +259,20 @@ def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]
 def _slot_sets_value(placement: Placement) -> Floats:
     """(S,) what each set has in the best of all slot assignments by itself, of nodes alone."""
     instance, table = placement.instance, placement.instance.slot_sets
-    found = np.zeros(len(table.ids))
+    values = np.zeros(len(table.ids))
     slots = np.where(instance.nodes.slots < 0, np.inf, np.maximum(instance.nodes.slots, 1))
     for i, rule in enumerate(table.rule.tolist()):
         node = placement.node[table.tasks_of(i)]
         nodes, counts = np.unique(node[node >= 0], return_counts=True)
         if rule == APART:
             # members spread over the slots of their node: the fullest slot has ⌈members / slots⌉
-            found[i] = np.ceil(counts / slots[nodes]).max(initial=0)
+            values[i] = np.ceil(counts / slots[nodes]).max(initial=0)
         elif rule == TOGETHER:
-            found[i] = len(nodes)
+            values[i] = len(nodes)
         else:
             # a node fills no more slots than it has, or than members stand there
-            found[i] = -np.minimum(counts, slots[nodes]).sum()
-    return found
+            values[i] = -np.minimum(counts, slots[nodes]).sum()
+    return values
 
 
 def _slot_sets_limit(instance: Instance) -> NDArray[np.int64]:

@@ -63,8 +63,8 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield from _in_slots(instance, placement.node, slot)
         yield from _topologies(instance, placement.node, slot)
     elif _needs_slots(instance) and placement.slot_assignment.slot is None:
-        own = {"slots", "max_tasks_per_slot", *SLOTS.other_violations}
-        yield from (v for v in placement.slot_assignment.shortage if v.rule in own)
+        slot_rules = {"slots", "max_tasks_per_slot", *SLOTS.other_violations}
+        yield from (v for v in placement.slot_assignment.shortage if v.rule in slot_rules)
 
 
 def _needs_slots(instance: Instance) -> bool:
@@ -110,8 +110,8 @@ def _topologies(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violatio
         return
     topology = instance.task_topology
     place = slot_places(node, slot)
-    known = (place >= 0) & (topology >= 0)
-    pairs = np.unique(np.stack([place[known], topology[known]]), axis=1)
+    has_both = (place >= 0) & (topology >= 0)
+    pairs = np.unique(np.stack([place[has_both], topology[has_both]]), axis=1)
     width = int(slot.max(initial=0)) + 1
     shared, counts = np.unique(pairs[0], return_counts=True)
     for p, count in zip(shared[counts > 1], counts[counts > 1], strict=True):

@@ -116,22 +116,22 @@ class _Log:
             self.accepted = True
         elif "mipstart values could not be used" in line:
             self.accepted = False
-        elif found := _UNKNOWN.search(line):
-            self.refused = found.group(1)
+        elif refusal := _UNKNOWN.search(line):
+            self.refused = refusal.group(1)
         self._numbers(line)
 
     def _numbers(self, line: str) -> None:
         for pattern, digits in ((_BEST_POSSIBLE, 8), (_RELAXATION, 6)):
-            found = pattern.search(line)
-            proven = outward_trimmed(found.group(1), "min", digits) if found else -_HUGE
+            match = pattern.search(line)
+            proven = outward_trimmed(match.group(1), "min", digits) if match else -_HUGE
             if abs(proven) < _HUGE and (self.bound is None or proven > self.bound):
                 self.bound = proven
                 self.task.recorder.note(bound=self.sign * proven)
-        if found := _INCUMBENT.search(line):
+        if match := _INCUMBENT.search(line):
             self.incumbent = True
-            self.task.recorder.note(incumbent=self.sign * float(found.group(1)))
-        if found := _EXIT_GAP.search(line):
-            self.exit_gap = float(found.group(1))
+            self.task.recorder.note(incumbent=self.sign * float(match.group(1)))
+        if match := _EXIT_GAP.search(line):
+            self.exit_gap = float(match.group(1))
 
 
 class CbcBackend:

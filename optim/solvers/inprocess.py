@@ -157,17 +157,24 @@ def solve_small_milp(
 
     arrays = model.freeze() if isinstance(model, LinearModel) else model
     sign = 1.0 if arrays.sense == "min" else -1.0
-    asked = conditioned(arrays)
-    rows: Any = optimize.LinearConstraint(asked.matrix, asked.row_lower, asked.row_upper)
+    scaled = conditioned(arrays)
+    rows: Any = optimize.LinearConstraint(scaled.matrix, scaled.row_lower, scaled.row_upper)
     program = {
         "c": sign * arrays.cost, "integrality": arrays.integrality.astype(np.int64),
-        "bounds": optimize.Bounds(asked.lower, asked.upper),
+        "bounds": optimize.Bounds(scaled.lower, scaled.upper),
         "constraints": rows if arrays.num_rows else (),
     }  # fmt: skip
     options = {"mip_rel_gap": gap, "node_limit": node_limit, "presolve": presolve}
     # HiGHS refuses an optimum of its own that lies its tolerance, 1e-6, beyond a row: the same
     # rows in other numbers come out otherwise
-    twice: Any = (2.0 * part for part in (asked.matrix, asked.row_lower, asked.row_upper))
+    twice: Any = (
+        2.0 * part
+        for part in (
+            scaled.matrix,
+            scaled.row_lower,
+            scaled.row_upper,
+        )
+    )
     doubled = {**program, "constraints": optimize.LinearConstraint(*twice)}
     with c_stdout_silenced():
         answer = _ask(
@@ -178,8 +185,8 @@ def solve_small_milp(
     x = None if answer.x is None else np.where(arrays.integrality, np.round(answer.x), answer.x)
     if x is not None and not _keeps(arrays, x) and not arrays.integrality.all():
         # almost whole was whole to the solver: the fractions follow the rounded numbers
-        lower = np.where(arrays.integrality, x, asked.lower)
-        upper = np.where(arrays.integrality, x, asked.upper)
+        lower = np.where(arrays.integrality, x, scaled.lower)
+        upper = np.where(arrays.integrality, x, scaled.upper)
         whole = {"integrality": None, "bounds": optimize.Bounds(lower, upper)}
         with c_stdout_silenced():
             follows = _ask(optimize.milp, {**program, **whole}, {}, time_limit).x
@@ -209,20 +216,22 @@ def _ask(
     Returns scipy's result, or what stands for one: status, no `x`, and the reason as message.
     """
     ends = None if time_limit is None else time.perf_counter() + time_limit
-    given = {name: value for name, value in options.items() if value is not None}
+    set_options = {name: value for name, value in options.items() if value is not None}
     failure: Any = SimpleNamespace(status=4, x=None, message="no time was left")
     attempts = [(program, {}), (program, {"presolve": False})]
     attempts += [] if last is None else [(last, {})]
-    for attempt, (asked, more) in enumerate(attempts):
+    for attempt, (arguments, more) in enumerate(attempts):
         left = None if ends is None else ends - time.perf_counter()
-        patience = HANGS_AFTER if "node_limit" in given else None
+        patience = HANGS_AFTER if "node_limit" in set_options else None
         if left is not None:
             if left < 0.0 and attempt:
                 break
-            given["time_limit"] = max(0.0, left)
+            set_options["time_limit"] = max(0.0, left)
             patience = max(0.0, left) + GIVE_UP_AFTER
         try:
-            answer = interruptible(partial(solve, **asked, options={**given, **more}), patience)
+            answer = interruptible(
+                partial(solve, **arguments, options={**set_options, **more}), patience
+            )
         except Overdue:
             return SimpleNamespace(status=1, x=None, message="no answer within the time limit")
         except Exception as error:  # what C++ throws arrives as anything: "vector::reserve", …
@@ -258,7 +267,7 @@ class _Caller:
     def give_up(self) -> None:
         """End after the call that runs, whose answer nobody waits for."""
         self.calls.put(None)
-        _given_up.append(self)
+        _abandoned.append(self)
 
     def _work(self) -> None:
         while (order := self.calls.get()) is not None:
@@ -270,15 +279,15 @@ class _Caller:
 
 
 _idle: list[_Caller] = []
-_given_up: list[_Caller] = []
-for _callers in (_idle, _given_up):  # a forked process has no other threads
+_abandoned: list[_Caller] = []
+for _callers in (_idle, _abandoned):  # a forked process has no other threads
     os.register_at_fork(after_in_child=_callers.clear)
 
 
 @atexit.register
-def _await_given_up() -> None:
+def _await_abandoned() -> None:
     ends = time.perf_counter() + ENDS_WITHIN
-    for caller in _given_up:
+    for caller in _abandoned:
         caller.thread.join(max(0.0, ends - time.perf_counter()))
 
 
@@ -384,14 +393,14 @@ def approximate_duals(
     program.constraint_lower_bounds, program.constraint_upper_bounds = row_lower, row_upper
     program.variable_lower_bounds = np.zeros(len(cost))
     program.variable_upper_bounds = np.full(len(cost), np.inf)
-    asked = solvers_pb2.PrimalDualHybridGradientParams()
-    ends = asked.termination_criteria
+    parameters = solvers_pb2.PrimalDualHybridGradientParams()
+    ends = parameters.termination_criteria
     ends.simple_optimality_criteria.eps_optimal_relative = _RELATIVE
     ends.simple_optimality_criteria.eps_optimal_absolute = _ABSOLUTE
     start, rounds = None, _FIRST
     while (left := deadline - time.process_time()) > 0:
         ends.iteration_limit, ends.time_sec_limit = rounds, left
-        call = partial(pdlp.primal_dual_hybrid_gradient, program, asked)
+        call = partial(pdlp.primal_dual_hybrid_gradient, program, parameters)
         answer = interruptible(call if start is None else partial(call, initial_solution=start))
         duals = np.array(answer.dual_solution, dtype=float)
         if len(duals) != len(row_lower) or not np.isfinite(duals).all():

@@ -182,27 +182,27 @@ def run_child(
     errors = folder / "stderr"
     answer: Answer | None = None
     try:
-        with Held() as held, errors.open("wb") as stderr:
-            ours, theirs = os.openpty() if terminal else os.pipe()
+        with Held() as held_signals, errors.open("wb") as stderr:
+            our_end, child_end = os.openpty() if terminal else os.pipe()
             try:
                 # an own process group: a Ctrl-C at the terminal reaches us, and we ask the child
                 child = subprocess.Popen(
-                    list(argv), stdin=subprocess.PIPE, stdout=theirs, stderr=stderr, cwd=folder,
+                    list(argv), stdin=subprocess.PIPE, stdout=child_end, stderr=stderr, cwd=folder,
                     process_group=0, bufsize=0, env={**os.environ, **_ONE_THREAD},
                 )  # fmt: skip
             except OSError:
-                os.close(ours)
+                os.close(our_end)
                 raise
             finally:
-                os.close(theirs)
-            watch = _Watch(child, ours, ask, held, deadline)
+                os.close(child_end)
+            watch = _Watch(child, our_end, ask, held_signals, deadline)
             try:
                 watch.until_end(on_output)
             finally:
                 if child.poll() is None:
                     child.kill()
                 child.wait()
-                os.close(ours)
+                os.close(our_end)
                 if child.stdin is not None:
                     child.stdin.close()
             answer = read(watch.exit(errors.read_bytes()[-4000:].decode(errors="replace")))
@@ -306,8 +306,8 @@ class Lines:
     def __call__(self, chunk: bytes) -> None:
         self._rest += chunk if chunk else b"\n"
         while True:
-            line, found, rest = self._rest.partition(b"\n")
-            if not found:
+            line, newline, rest = self._rest.partition(b"\n")
+            if not newline:
                 return
             self._rest = rest  # before the call: a raising callback loses no line
             if line.strip():

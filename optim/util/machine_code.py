@@ -83,8 +83,8 @@ _globals: dict[int, dict[str, Any]] = {}
 
 def kind_of(value: Any) -> str | None:
     """Say whether a value is a ``kernel``, a ``helper``, ``inlined``, or no part of a kernel."""
-    found = getattr(value, "part", None)
-    return found if isinstance(found, str) else None
+    part = getattr(value, "part", None)
+    return part if isinstance(part, str) else None
 
 
 def twin(value: Any) -> Any:
@@ -196,16 +196,16 @@ class _Kept(IndexDataCacheFile):
         self._lock = Lock(Path(path) / f"{base}.lock")
 
     def load(self, key: Any) -> Any:
-        found = self._read(key)
-        if found is not None:
-            return found
+        overload = self._read(key)
+        if overload is not None:
+            return overload
         with progress.waiting():
             waited = self._wait()
         if waited:  # meanwhile another process may have compiled it
-            found = self._read(key)
-            if found is not None:
+            overload = self._read(key)
+            if overload is not None:
                 self._lock.release()
-        return found
+        return overload
 
     def _wait(self) -> bool:
         """Take the kernel's lock; True where another process had it, which may have compiled."""
@@ -218,9 +218,9 @@ class _Kept(IndexDataCacheFile):
     def _read(self, key: Any) -> Any:
         with contextlib.suppress(Exception):  # a torn pickle raises anything
             # a named tuple with another field of the same number would otherwise load old code
-            found = super().load((*key, _fields_of(key[0])))
-            if found is not None:
-                return found
+            overload = super().load((*key, _fields_of(key[0])))
+            if overload is not None:
+                return overload
         return None if self._shipped is None else self._shipped._read(key)
 
     def save(self, key: Any, data: Any) -> None:

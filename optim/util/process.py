@@ -85,8 +85,8 @@ def processor_seconds() -> float:
     On a machine that others keep busy this is nearer to what an idle one would show on the clock
     than the clock is.
     """
-    ours, theirs = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
-    return ours.ru_utime + ours.ru_stime + theirs.ru_utime + theirs.ru_stime
+    process, children = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    return process.ru_utime + process.ru_stime + children.ru_utime + children.ru_stime
 
 
 def usable_cores() -> int:
@@ -153,14 +153,14 @@ class Forked(Generic[T]):
     """
 
     def __init__(self, work: Callable[[], T], delay: float = 0.0) -> None:
-        self._ours, theirs = Pipe(duplex=False)
+        self._ours, child_end = Pipe(duplex=False)
         self._child = get_context("fork").Process(
-            target=_work, args=(work, delay, theirs, self._ours, os.getpid()), daemon=True
+            target=_work, args=(work, delay, child_end, self._ours, os.getpid()), daemon=True
         )
         with warnings.catch_warnings():  # of the threads of linear algebra, which survive a fork
             warnings.simplefilter("ignore", DeprecationWarning)
             self._child.start()
-        theirs.close()
+        child_end.close()
 
     def interrupt(self) -> None:
         """Raise `KeyboardInterrupt` in it."""
@@ -178,12 +178,12 @@ class Forked(Generic[T]):
         try:
             if not self._ours.poll(seconds):
                 return None
-            found, error = self._ours.recv()
+            returned, error = self._ours.recv()
         except EOFError:
             return None
         if error is not None:
             raise error
-        value: T | None = found
+        value: T | None = returned
         return value
 
     def end(self) -> None:
@@ -199,11 +199,11 @@ def _work(
     os.setpgid(0, 0)
     die_with_parent(parent)
     ours.close()  # else nobody would hear that nobody reads
-    found: Any = None
+    returned: Any = None
     error: Exception | None = None
     try:
         time.sleep(delay)
-        found = work()
+        returned = work()
     except KeyboardInterrupt:
         pass
     except Exception as raised:  # whatever it is, it is raised where the answer is taken
@@ -212,7 +212,7 @@ def _work(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # nobody waits for it any more
-        answers.send((found, error))
+        answers.send((returned, error))
 
 
 _SIGNALS = [

@@ -148,11 +148,11 @@ class _Solving:
     def _breaches(self) -> Floats:
         """Return the breaches that nodes can have, ascending."""
         problem = self.problem
-        found = [
+        breaches = [
             np.maximum(p.deviation, 0.0) if problem.leaving[i] else np.abs(p.deviation)
             for i, p in enumerate(self.counts.patterns)
         ]
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(breaches))
 
     def _least_sides(self, distance: float) -> float:
         """Least sum of both sides: one is the load distance, the other as small as can be."""
@@ -219,7 +219,7 @@ class _Solving:
 
     def _within(self, window: Window) -> list[tuple[Ints, Ints, Floats]] | None:
         """Return the patterns of each node within a window; ``None`` if a node has none."""
-        same, found = self.problem.same, []
+        same, parts = self.problem.same, []
         for node, patterns in enumerate(self.counts.patterns):
             inside = patterns.deviation <= window.over + same
             if not self.problem.leaving[node]:
@@ -227,8 +227,8 @@ class _Solving:
             if not inside.any():
                 return None
             part = patterns.number[inside], patterns.moves[inside], patterns.left[inside]
-            found.append(part)
-        return found
+            parts.append(part)
+        return parts
 
     def _out_of_time(self) -> bool:
         remaining = self.settings.remaining()
@@ -264,9 +264,9 @@ class Counts:
     @cached_property
     def at_home(self) -> Ints:
         """(N, C) key groups of each class at home on each node."""
-        found = np.zeros((self.problem.num_nodes, len(self.example)), dtype=np.int64)
-        np.add.at(found, (self.problem.home, self.class_of), 1)
-        return found
+        counts = np.zeros((self.problem.num_nodes, len(self.example)), dtype=np.int64)
+        np.add.at(counts, (self.problem.home, self.class_of), 1)
+        return counts
 
     @cached_property
     def radix(self) -> Ints:
@@ -322,15 +322,15 @@ class Counts:
         """
         problem = self.problem
         placement = problem.home.copy()
-        held = self.digits[numbers]
+        counts = self.digits[numbers]
         for c in range(len(self.example)):
             tasks = np.flatnonzero(self.class_of == c)
             order = tasks[np.argsort(problem.home[tasks], kind="stable")]
             home = problem.home[order]
             # the first ones of each node stay, as many as it holds afterwards
             rank = np.arange(len(order)) - np.searchsorted(home, home)
-            moved = order[rank >= held[home, c]]
-            wanted = np.maximum(0, held[:, c] - self.at_home[:, c])
+            moved = order[rank >= counts[home, c]]
+            wanted = np.maximum(0, counts[:, c] - self.at_home[:, c])
             placement[moved] = np.repeat(np.arange(problem.num_nodes), wanted)
         return placement
 
@@ -663,8 +663,8 @@ def _add_sums(
     rows = np.concatenate([place[problem.home], np.repeat(place, c)])
     cols = np.concatenate([built.leaves.indices, built.arrives.indices.ravel()])
     values = np.concatenate([-taken, np.tile(credited, n)])
-    kept = (rows >= 0) & (values != 0.0)
+    in_row = (rows >= 0) & (values != 0.0)
     built.model.add_rows(
-        name, low[bound], high[bound], rows[kept], cols[kept], values[kept],
+        name, low[bound], high[bound], rows[in_row], cols[in_row], values[in_row],
         num_rows=int(bound.sum()),
     )  # fmt: skip

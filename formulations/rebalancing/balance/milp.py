@@ -114,8 +114,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         return _interrupted(problem, prepared)
     starts = prepared.starts
     if best_start(problem, starts) is None:
-        held = request.start()
-        starts += [] if held is None else [held.node.astype(np.int64)]
+        family_start = request.start()
+        starts += [] if family_start is None else [family_start.node.astype(np.int64)]
     if settings.drain_first and problem.has_leaving and not request.cold:
         drained = drained_start(problem, settings, SEARCH_TRIES)
         starts += [] if drained is None else [drained]
@@ -434,15 +434,17 @@ def least_changed(
         best = changed(within, placement, goal)
         bound, why = 0.0, "optimal"
         if best > 0 and settings.remaining() != 0.0:
-            solution, built = _run_kept(within, settings, replace(aim, goal=goal), answer, None)
+            solution, built = _run_until_kept(
+                within, settings, replace(aim, goal=goal), answer, None
+            )
             bound, why = solution.bound or 0.0, str(solution.termination)
             if goal == "cost":  # a solver sees no cost below its tolerance of all costs together
                 bound = max(0.0, bound - COST_UNSEEN * float(problem.cost.sum()))
-            found = None if solution.x is None else built.read(solution.x)
-            if found is not None and changed(within, found, goal) < best:
-                left = problem.levels(found).left
+            read_off = None if solution.x is None else built.read(solution.x)
+            if read_off is not None and changed(within, read_off, goal) < best:
+                left = problem.levels(read_off).left
                 if left <= reached.left + problem.same:
-                    best, placement = changed(within, found, goal), found
+                    best, placement = changed(within, read_off, goal), read_off
         elif best > 0:
             why = "time_limit"
         if best - bound <= max(0.5 if goal == "switches" else 0.0, 1e-6 * best):
@@ -475,23 +477,23 @@ def _solve_level(
 ) -> LevelAnswer:
     """Improve and bound one level; `answer` takes in the better placement and the times."""
     aim = _aim(problem, settings, goal, answer, min_distance)
-    known = _known_bound(problem, goal, answer, aim)
+    proven = _bound_before_solving(problem, goal, answer, aim)
     if answer.placement is not None:
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
-        if value - known <= _tolerance(problem, settings, goal):
-            return LevelAnswer(goal, value, min(known, value), _proven(problem, value - known))
+        if value - proven <= _tolerance(problem, settings, goal):
+            return LevelAnswer(goal, value, min(proven, value), _proven(problem, value - proven))
     late = _is_late(problem, settings)
     if answer.placement is not None and (late or _left_as_is(problem, settings, goal)):
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
-        bound = min(known, value) if known > -math.inf else None
+        bound = min(proven, value) if proven > -math.inf else None
         return LevelAnswer(goal, value, bound, "time_limit" if late else "iteration_limit")
     # the LP relaxation with a cap below the known distance: refuted, or fewer moves
     target, pruned = _prune(problem, settings, goal, answer)
     if pruned is not None and pruned.refuted:
         value = value_of(problem.levels(answer.placement), goal)  # type: ignore[arg-type]
-        known = max(known, target)
-        return LevelAnswer(goal, value, known, _proven(problem, value - known))
-    solution, built = _run_kept(problem, settings, aim, answer, pruned)
+        proven = max(proven, target)
+        return LevelAnswer(goal, value, proven, _proven(problem, value - proven))
+    solution, built = _run_until_kept(problem, settings, aim, answer, pruned)
     solution = _in_our_terms(solution, aim, built)
     solution = _believed(problem, settings, goal, solution, built, answer)
     # only the first level's start and trace are reported
@@ -510,8 +512,8 @@ def _solve_level(
     bound = solution.bound
     if pruned is not None and bound is not None:
         bound = min(bound, target)
-    if known > -math.inf:
-        bound = known if bound is None else max(known, bound)
+    if proven > -math.inf:
+        bound = proven if bound is None else max(proven, bound)
     bound = None if bound is None else min(bound, value)
     return LevelAnswer(goal, value, bound, _why(problem, settings, goal, value, bound, solution))
 
@@ -538,8 +540,10 @@ def _is_late(problem: BalanceProblem, settings: Settings) -> bool:
     remaining = settings.remaining()
     if remaining is None:
         return False
-    made_in = problem.num_tasks * problem.num_nodes * MODELLED if settings.form == "moves" else 0.0
-    return remaining <= made_in
+    build_seconds = (
+        problem.num_tasks * problem.num_nodes * MODELLED if settings.form == "moves" else 0.0
+    )
+    return remaining <= build_seconds
 
 
 def _left_as_is(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
@@ -570,7 +574,9 @@ def _aim(
     return Aim(goal, min_distance=min_distance, weights=settings.weights, **caps)
 
 
-def _known_bound(problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim) -> float:
+def _bound_before_solving(
+    problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim
+) -> float:
     """Return what is proven of a level before any solve, −inf if nothing is."""
     if goal == "distance":
         return max(0.0, aim.min_distance)
@@ -595,7 +601,7 @@ def _tolerance(problem: BalanceProblem, settings: Settings, goal: Goal) -> float
     return gap
 
 
-def _run_kept(
+def _run_until_kept(
     problem: BalanceProblem,
     settings: Settings,
     aim: Aim,

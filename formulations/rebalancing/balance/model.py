@@ -181,9 +181,11 @@ def _add(
     number = np.full(int(node_of.max(initial=-1)) + 1 + int(nodes.max(initial=0)) + 1, -1)
     number[nodes] = np.arange(len(nodes))
     row = number[node_of]
-    kept = row >= 0
+    in_row = row >= 0
     of = {"node": nodes}
-    model.add_rows(name, least, np.inf, row[kept], columns[kept], 1.0, num_rows=len(nodes), of=of)
+    model.add_rows(
+        name, least, np.inf, row[in_row], columns[in_row], 1.0, num_rows=len(nodes), of=of
+    )
 
 
 ModelForm = Literal["moves", "full"]
@@ -307,21 +309,21 @@ def cuts_of(problem: BalanceProblem, placement: Ints) -> list[Cut]:
     """Return cuts that every feasible placement keeps and this infeasible one does not."""
     used = problem.node_usage(placement)
     floor = np.where(problem.leaving[:, None], -np.inf, problem.floor)
-    found: list[Cut] = []
+    cuts: list[Cut] = []
     for e in range(problem.num_resources):
         limits = (floor[:, e], problem.headroom[:, e])
-        found += _cuts(problem.usage[:, e], used[:, e], limits, placement)
+        cuts += _cuts(problem.usage[:, e], used[:, e], limits, placement)
     load = problem.node_load(placement) - problem.background
     room = problem.share - problem.background
     reach = problem.most_distance
     lower = np.where(problem.leaving, -np.inf, room - reach)
-    found += _cuts(problem.load, load, (lower, room + reach), placement)
+    cuts += _cuts(problem.load, load, (lower, room + reach), placement)
     over = problem.spent(placement) > problem.budget
-    found += [_stay(problem, placement, price) for price in problem.price.T[over]]
-    if not found:
+    cuts += [_stay(problem, placement, price) for price in problem.price.T[over]]
+    if not cuts:
         every = np.arange(problem.num_tasks)
-        found.append(Cut(every, placement.copy(), -np.inf, problem.num_tasks - 1.0))
-    return found
+        cuts.append(Cut(every, placement.copy(), -np.inf, problem.num_tasks - 1.0))
+    return cuts
 
 
 def _cuts(
@@ -398,13 +400,13 @@ class Pruned(NamedTuple):
 
 
 def prune_moves(
-    problem: BalanceProblem, target: float, known: Ints, seconds: float | None = None
+    problem: BalanceProblem, target: float, incumbent: Ints, seconds: float | None = None
 ) -> Pruned | None:
     """Return the moves a placement with load distance ≤ `target` can make; ``None`` if not tried.
 
     `problem`: with a budget; without one nothing can be left out.
-    `target`: load distance to stay within, below that of `known`.
-    `known`: a placement whose moves hold in any case.
+    `target`: load distance to stay within, below that of `incumbent`.
+    `incumbent`: a placement whose moves hold in any case.
     `seconds`: for each LP; nothing is left out where that is too short.
     """
     if problem.num_tasks * problem.num_nodes > MOST_PRICED or target <= 0.0:
@@ -421,7 +423,7 @@ def prune_moves(
             return Pruned(task[:0], node[:0], refuted=True)
         # LP value + reduced cost is what any placement with this move spends at least
         keep &= value + reduced <= allowed
-    keep |= known[task] == node
+    keep |= incumbent[task] == node
     return Pruned(task[keep], node[keep], refuted=False)
 
 

@@ -54,13 +54,13 @@ def spread_node(state, under):
 
 
 @helper
-def best_return(fixed, state, given, other, source, target, price):
-    """Return the key group of `target` that is best sent to `source` after `given` came from there.
+def best_return(fixed, state, arrived, other, source, target, price):
+    """Return the key group of `target` that is best sent to `source` after `arrived` came from it.
 
     Judged by what both nodes exceed and by the traffic lost and won; -1 for none.
     """
-    at_source = state.deviation[source] - fixed.load[given]
-    at_target = state.deviation[target] + fixed.load[given]
+    at_source = state.deviation[source] - fixed.load[arrived]
+    at_target = state.deviation[target] + fixed.load[arrived]
     floor_source = -math.inf if fixed.leaving[source] else -fixed.cap
     floor_target = -math.inf if fixed.leaving[target] else -fixed.cap
     best, best_value = -1, -math.inf
@@ -74,7 +74,7 @@ def best_return(fixed, state, given, other, source, target, price):
         over = max(0.0, one - fixed.cap) + max(0.0, floor_source - one)
         over += max(0.0, two - fixed.cap) + max(0.0, floor_target - two)
         value = -price * over
-        if value > best_value and k != given and k != other:
+        if value > best_value and k != arrived and k != other:
             value += gain_of(fixed, state, k, source) - gain_of(fixed, state, k, target)
             if value > best_value and may_be(fixed, k, source):
                 best, best_value = k, value
@@ -83,13 +83,13 @@ def best_return(fixed, state, given, other, source, target, price):
 
 
 @helper
-def exchange(fixed, state, wanted, given, other, source, target, price):
+def exchange(fixed, state, wanted, arrived, other, source, target, price):
     """Append one key group of `target` going to `source`: the best one, or a random one."""
     if draw(state.random, 3) > 0:
-        k = best_return(fixed, state, given, other, source, target, price)
+        k = best_return(fixed, state, arrived, other, source, target, price)
     else:
         k = some_member(state, target)
-    if k in (-1, given, other):
+    if k in (-1, arrived, other):
         return
     want(wanted, k, source)
 
@@ -105,7 +105,7 @@ def want(wanted, k, node):
 @helper
 def moved_member(state, node, but):
     """Return a random key group of a node that is not at home; -1 where there is none."""
-    found, seen = -1, 0
+    member, seen = -1, 0
     k = state.first[node]
     for _ in range(LOOK_AT):
         if k < 0:
@@ -113,9 +113,9 @@ def moved_member(state, node, but):
         if k != but and state.moved_at[k] >= 0:
             seen += 1
             if draw(state.random, seen) == 0:
-                found = k
+                member = k
         k = state.after[k]
-    return found
+    return member
 
 
 @helper
@@ -127,12 +127,12 @@ def chain(fixed, state, arcs, wanted):
     """
     while wanted[0, 0] < len(wanted) - 1:
         last = wanted[0, 0]
-        given, node = wanted[last, 0], wanted[last, 1]
-        if state.deviation[node] + fixed.load[given] <= fixed.cap and draw(state.random, 4) > 0:
+        arrived, node = wanted[last, 0], wanted[last, 1]
+        if state.deviation[node] + fixed.load[arrived] <= fixed.cap and draw(state.random, 4) > 0:
             return
         k, target = -1, -1
         if draw(state.random, 4) == 0:
-            k = moved_member(state, node, given)
+            k = moved_member(state, node, arrived)
             if k >= 0:
                 target = fixed.home[k]
         else:
@@ -233,9 +233,9 @@ def returning(fixed, state, log, count):
     if count > 0 and draw(state.random, 4) > 0:
         last = log[count - 1, 0]
         node = state.place[last] if draw(state.random, 4) > 0 else log[draw(state.random, count), 1]
-        found = moved_member(state, node, last)
-        if found >= 0:
-            return found
+        member = moved_member(state, node, last)
+        if member >= 0:
+            return member
     return state.moved[draw(state.random, state.num_moved[0])]
 
 
@@ -335,10 +335,10 @@ def anneal(
                     break
                 k = returning(fixed, state, log, count)
                 node = fixed.home[k]
-                mine = False
+                in_log = False
                 for other in range(count):
-                    mine = mine or log[other, 0] == k
-                if mine:
+                    in_log = in_log or log[other, 0] == k
+                if in_log:
                     continue
             else:
                 break

@@ -84,8 +84,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     if prepared.impossible:
         return _impossible(prepared)
     if not any(map(prepared.problem.is_feasible, prepared.starts)):
-        held = request.start()
-        prepared.starts += [] if held is None else [held.node.astype(np.int64)]
+        family_start = request.start()
+        prepared.starts += [] if family_start is None else [family_start.node.astype(np.int64)]
     settings = settings_of(request)
     drained: Answer | None = None
     weighted = request.options["weighted"]
@@ -128,9 +128,9 @@ def _is_tiny(instance: Instance, request: Request) -> bool:
     options = request.options
     senders = sum(len(near.sources) for near in instance.flows.local)
     places = (instance.num_tasks + len(instance.pairs.rate) + senders) * instance.num_nodes
-    asked = options["max_load_distance"] is not None or options["weighted"]
+    distance_matters = options["max_load_distance"] is not None or options["weighted"]
     timely = request.time_limit is None or request.time_limit >= TINY_SECONDS
-    return places <= TINY and timely and not asked
+    return places <= TINY and timely and not distance_matters
 
 
 def _by_model(instance: Instance, request: Request) -> Outcome | None:
@@ -184,9 +184,9 @@ def _solve(
     time_left = request.remaining()
     deadline = None if time_left is None else time.perf_counter() + SEARCH_SHARE * time_left
     effort = Effort.of(request, kernels=(*KERNELS, PROVING), deadline=deadline)
-    known: Known = find(prepared.problem, prepared.starts, effort, for_left=left, report=report)
+    searched: Known = find(prepared.problem, prepared.starts, effort, for_left=left, report=report)
     settings = replace(settings, goal=goal, report=report)
-    return solve_joint(prepared.problem, settings, known, prepared.starts)
+    return solve_joint(prepared.problem, settings, searched, prepared.starts)
 
 
 def _outcome(
@@ -376,35 +376,35 @@ class Answer:
 def solve_joint(
     problem: JointProblem,
     settings: JointSettings,
-    known: Known | None,
+    searched: Known | None,
     starts: list[Ints],
     *,
     work: bool = False,
 ) -> Answer:
     """Solve the model, beginning from the best placement known.
 
-    `known`: what the search found on it for the same goal; for the weighted goal, on the traffic.
+    `searched`: what the search found on it for the same goal; for the weighted goal, on traffic.
     `starts`: further placements to begin from.
     `work`: whether the solver has a bounded amount of work.
     Raises `SolverError`: the solver's claim does not survive our own count.
     """
     answer = Answer(weighted=settings.weighted)
-    if known is not None:
-        answer.trace = list(known.trace)
+    if searched is not None:
+        answer.trace = list(searched.trace)
         if settings.goal != "left":
-            answer.whole_bound = known.bound
+            answer.whole_bound = searched.bound
         if not settings.weighted:
-            answer.bound = known.bound
-        if known.placement is not None:
-            starts = [known.placement, *starts]
+            answer.bound = searched.bound
+        if searched.placement is not None:
+            starts = [searched.placement, *starts]
     for start in starts:
         _take(problem, settings, answer, start)
-    if known is not None and _settled(settings, known, answer):
+    if searched is not None and _settled(settings, searched, answer):
         return answer
     if _root_first(problem, settings, answer):
         floor = answer.value - FLOOR * max(1.0, abs(answer.value))
         bounded = replace(settings, min_traffic=floor, time_share=ROOT_SHARE)
-        built, solution = _run_kept(problem, bounded, answer, ROOT_OPTIONS)
+        built, solution = _run_until_kept(problem, bounded, answer, ROOT_OPTIONS)
         if solution.termination in ("infeasible", "interrupted") or solution.x is not None:
             _read(problem, settings, built, solution, answer)
         elif solution.bound is not None:
@@ -412,7 +412,7 @@ def solve_joint(
         if answer.interrupted or _near(settings, answer):
             return _closed(settings, answer)
     options = LIMITED_WORK[settings.solver] if work else None
-    built, solution = _run_kept(problem, settings, answer, options)
+    built, solution = _run_until_kept(problem, settings, answer, options)
     _read(problem, settings, built, solution, answer)
     return _closed(settings, answer)
 
@@ -450,12 +450,12 @@ def _closed(settings: JointSettings, answer: Answer) -> Answer:
     return answer
 
 
-def _settled(settings: JointSettings, known: Known, answer: Answer) -> bool:
+def _settled(settings: JointSettings, searched: Known, answer: Answer) -> bool:
     """Whether nothing is left to do: proven by the search, interrupted, or shown infeasible."""
-    if known.interrupted:
+    if searched.interrupted:
         answer.termination, answer.interrupted = "interrupted", True
         return True
-    if known.infeasible and answer.placement is None:
+    if searched.infeasible and answer.placement is None:
         answer.termination = "infeasible"
         return True
     if settings.weighted or answer.placement is None:
@@ -487,7 +487,7 @@ def _take(problem: JointProblem, settings: JointSettings, answer: Answer, placem
         answer.bound = max(answer.bound, value)
 
 
-def _run_kept(
+def _run_until_kept(
     problem: JointProblem,
     settings: JointSettings,
     answer: Answer,
@@ -558,8 +558,8 @@ def _run(
     answer.solver = solution.solver
     if settings.goal == "traffic":
         for seconds, value, bound in solution.trace:
-            known = answer.bound if math.isfinite(answer.bound) else None
-            tighter = bound if known is None or (bound is not None and bound < known) else known
+            proven = answer.bound if math.isfinite(answer.bound) else None
+            tighter = bound if proven is None or (bound is not None and bound < proven) else proven
             best = answer.value if answer.placement is not None else None
             value = best if value is None or (best is not None and best > value) else value
             answer.trace.append((seconds + offset, value, tighter))

@@ -319,7 +319,7 @@ def prepare(
     """
     problem = joint_problem(instance, method)
     balance = problem.balance
-    own, asked = balance.max_distance, request.options["max_load_distance"]
+    own_limit, distance_asked = balance.max_distance, request.options["max_load_distance"]
     prepared = Prepared(
         problem,
         impossible=impossible(instance, balance),
@@ -335,25 +335,25 @@ def prepare(
         return prepared
     free = replace(balance, max_distance=None)
     least = forced_moves_bound(free)
-    if own is not None and least > balance.within(own):
+    if own_limit is not None and least > balance.within(own_limit):
         prepared.impossible = True
         return prepared
-    caps = [cap for cap in (own, asked) if cap is not None]
+    caps = [cap for cap in (own_limit, distance_asked) if cap is not None]
     cap = min(caps) if caps else None
     prepared.problem = problem.with_cap(cap)
-    prepared.tighter = cap != own
+    prepared.tighter = cap != own_limit
     if cap is None:
         prepared.notes.append(
             "no max_load_distance is set: only capacities and the budget limit the plan"
         )
-    given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
-    for start in given:
+    warm_starts = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
+    for start in warm_starts:
         prepared.warm = prepared.problem.is_feasible(start)
         prepared.starts += [start] if prepared.warm else []
         if not prepared.warm:
             prepared.notes.append("the warm start violates a limit and was not used")
     if searching and (balance.must_move.any() or not prepared.problem.is_feasible(balance.home)):
-        _balance_first(prepared, free, given, cap, own, least, request)
+        _balance_first(prepared, free, warm_starts, cap, own_limit, least, request)
     prepared.starts.append(balance.home)
     return prepared
 
@@ -361,9 +361,9 @@ def prepare(
 def _balance_first(
     prepared: Prepared,
     free: BalanceProblem,
-    given: tuple[Ints, ...],
+    warm_starts: tuple[Ints, ...],
     cap: float | None,
-    own: float | None,
+    own_limit: float | None,
     least: float,
     request: Request,
 ) -> None:
@@ -372,24 +372,24 @@ def _balance_first(
     left, small = request.remaining(), free.num_tasks * free.num_nodes <= QUICK
     deadline = None if left is None or small else time.perf_counter() + BALANCE_SHARE * left
     seed, watch = request.seed, Watch(deadline, offer=request.offer)
-    found = search_balance(free, given, seed, aim, watch=watch)
-    if found is None:
+    balanced = search_balance(free, warm_starts, seed, aim, watch=watch)
+    if balanced is None:
         return
-    reached = free.levels(found).distance
+    reached = free.levels(balanced).distance
     # the cap is an aim: where the search misses it, what it reaches takes its place
     wanted = math.inf if cap is None else free.within(cap)
     for more in range(RETRIES if free.num_tasks <= LARGE else 0):
         if reached <= wanted or watch.interrupted or watch.over():
             break
         # aimed at less, the level falls by other steps
-        again = search_balance(free, (found,), seed + more, least, watch=watch)
-        found = found if again is None else again
-        reached = free.levels(found).distance
-    prepared.starts.append(found)
-    if cap is None or reached <= wanted or cap == own:
+        again = search_balance(free, (balanced,), seed + more, least, watch=watch)
+        balanced = balanced if again is None else again
+        reached = free.levels(balanced).distance
+    prepared.starts.append(balanced)
+    if cap is None or reached <= wanted or cap == own_limit:
         return
-    within = own is None or reached <= free.within(own)
-    closest = reached if within or own is None else own
+    within = own_limit is None or reached <= free.within(own_limit)
+    closest = reached if within or own_limit is None else own_limit
     prepared.closest = True
     prepared.problem = prepared.problem.with_cap(closest)
     proof = "cannot be reached" if least > free.within(cap) else "was not reached"
@@ -818,6 +818,8 @@ def largest_rates(task: Ints, rate: Floats, number: int, num_tasks: int) -> Floa
     task, rate = task[order], rate[order]
     counts = np.bincount(task, minlength=num_tasks)
     rank = np.arange(len(task)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = rank < number
-    total: Floats = np.bincount(task[kept], rate[kept], num_tasks).astype(np.float64)
+    among_largest = rank < number
+    total: Floats = np.bincount(task[among_largest], rate[among_largest], num_tasks).astype(
+        np.float64
+    )
     return total

@@ -47,7 +47,7 @@ def test_sums_are_the_checkers(kind: str, large: int) -> None:
         assert value == expected
         assert [int(rest) for rest in rests] == apart
         if case == 20:
-            arrays._kept[:] = False  # what is not kept densely is taken from the sparse one
+            arrays._is_dense[:] = False  # what is not kept densely is taken from the sparse one
 
 
 @pytest.mark.parametrize("kind", ["patterns", "dual"])
