@@ -57,7 +57,7 @@ def shorten(value: Any) -> str:
     return text if len(text) <= _SHOWN_VALUE + 2 else text[:_SHOWN_VALUE] + "…"
 
 
-def meant(word: str, known: Iterable[str], otherwise: str = "one of") -> str:
+def meant(word: str, choices: Iterable[str], otherwise: str = "one of") -> str:
     """Say which name may be meant by an unknown one, or which there are.
 
     >>> meant("capasity", ["capacity", "links"]), meant("x", ["capacity", "links"])
@@ -65,7 +65,7 @@ def meant(word: str, known: Iterable[str], otherwise: str = "one of") -> str:
     """
     from difflib import get_close_matches
 
-    names = list(known)
+    names = list(choices)
     close = get_close_matches(word, names, 1)
     if close:
         return f"did you mean {close[0]}?"

@@ -175,12 +175,12 @@ class Client:
     def begin(self, incumbent: Incumbent, backend: Backend) -> None:
         """Before the relaxation: construction, local search, and small problems outright."""
         starts = [] if incumbent.counts is None else [incumbent.counts]
-        found = improved(self.problem, starts, backend.seed)
-        if found is None and not starts:
+        counts_improved = improved(self.problem, starts, backend.seed)
+        if counts_improved is None and not starts:
             counts = self.otherwise()
             if counts is not None and incumbent.offer(counts):
-                found = improved(self.problem, [counts], backend.seed)
-        incumbent.offer(found)
+                counts_improved = improved(self.problem, [counts], backend.seed)
+        incumbent.offer(counts_improved)
         if not incumbent.closed:
             self._solve_by_table(incumbent)
 
@@ -220,13 +220,13 @@ class Client:
         """Return relaxed clients that together hold every better allocation."""
         return (self,)
 
-    def known(self, incumbent: Incumbent) -> Pool | None:
+    def incumbent_pool(self, incumbent: Incumbent) -> Pool | None:
         """Return the patterns of the incumbent."""
         return None if incumbent.counts is None else of_nodes(self.problem, incumbent.counts)
 
     def relax(self, incumbent: Incumbent) -> Root:
         """Relax: generate patterns until the bound is that of all patterns, or the incumbent's."""
-        return self.master.run(self.known(incumbent), incumbent.value)
+        return self.master.run(self.incumbent_pool(incumbent), incumbent.value)
 
     def integer(
         self, part: Pool, incumbent: Incumbent, backend: Backend, node_limit: int | None = None

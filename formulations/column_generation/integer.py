@@ -67,8 +67,8 @@ def pattern_model(
         "nodes", len(pool), upper=nodes[pool.node_class], integer=True, objective=pool.gain
     ).indices
     pattern, group = np.nonzero(pool.counts)
-    held = pool.counts[pattern, group]
-    model.add_rows("class", sizes, sizes, group, used[pattern], held, num_rows=len(sizes))
+    counts = pool.counts[pattern, group]
+    model.add_rows("class", sizes, sizes, group, used[pattern], counts, num_rows=len(sizes))
     model.add_rows("node class", nodes, nodes, pool.node_class, used, 1.0, num_rows=len(nodes))
     if len(rows):
         matrix = rows.of(pool)
@@ -262,7 +262,7 @@ def fill_and_trace(sizes, counts, node_class, gain, owner):  # type: ignore[no-u
         for n in range(num_nodes - 1, -1, -1):
             # of the patterns that may come last, the one that gives the value of this state
             here = _offset(left, strides)
-            found, value = -1, -np.inf
+            best_pattern, value = -1, -np.inf
             for p in range(len(gain)):
                 fits = node_class[p] == owner[n]
                 for g in range(num_classes):
@@ -271,10 +271,10 @@ def fill_and_trace(sizes, counts, node_class, gain, owner):  # type: ignore[no-u
                     continue
                 total = table[n, here - _offset(counts[p], strides)] + gain[p]
                 if total > value:
-                    found, value = p, total
-            chosen[n] = found
+                    best_pattern, value = p, total
+            chosen[n] = best_pattern
             for g in range(num_classes):
-                left[g] -= counts[found, g]
+                left[g] -= counts[best_pattern, g]
     return best, chosen
 
 

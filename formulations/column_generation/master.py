@@ -92,7 +92,7 @@ class Master:
         self.pool = pricer.first()
         self.uses, self.shortage = np.zeros(0), np.inf
         self.root = self._nothing()
-        self._known = set(_keys(self.pool))
+        self._keys_in_pool = set(_keys(self.pool))
         self._placed = False
         self._columns: Any = None
 
@@ -102,8 +102,8 @@ class Master:
 
         fresh = []
         for i, key in enumerate(_keys(pool)):
-            if key not in self._known:
-                self._known.add(key)
+            if key not in self._keys_in_pool:
+                self._keys_in_pool.add(key)
                 fresh.append(i)
         if fresh:
             new = pool.only(np.array(fresh))
@@ -188,11 +188,11 @@ class Master:
                 price = weight * best.price + (1 - weight) * price
                 side = weight * best.side + (1 - weight) * side
                 threshold = np.full(len(self.nodes), -np.inf)
-            found = self.pricer.price(price, side, threshold, gainless=gainless)
-            bound = float(price @ self.sizes + self.nodes @ found.highest) + self.rows.charge(side)
+            priced = self.pricer.price(price, side, threshold, gainless=gainless)
+            bound = float(price @ self.sizes + self.nodes @ priced.highest) + self.rows.charge(side)
             if bound < best.bound:
-                best = Root(bound, price, side, found.highest)
-            pool = found.pool
+                best = Root(bound, price, side, priced.highest)
+            pool = priced.pool
             worth = pool.value(solved.price) - (pool.gain if gainless else 0.0)
             worth -= solved.side @ self.rows.of(pool)
             added = self.add(pool.only(worth > solved.node_price[pool.node_class] + tiny))

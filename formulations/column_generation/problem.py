@@ -65,8 +65,8 @@ class PatternProblem:
         # in two steps, and not by BLAS: its threads cost more than such narrow products
         # ½ yᵀ R y counts a pair of a class y_g²/2 times; it has y_g (y_g − 1)/2
         pairs = 0.5 * np.einsum("...g,...g->...", np.einsum("...g,gh->...h", y, self.rate), y)
-        own = 0.5 * (y @ np.diag(self.rate))
-        return np.asarray(pairs - own)
+        diagonal = 0.5 * (y @ np.diag(self.rate))
+        return np.asarray(pairs - diagonal)
 
     def fits(self, node_class: int, counts: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether contents ``counts`` (…, G) keep the bounds of a node of a class."""

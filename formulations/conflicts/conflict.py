@@ -58,7 +58,7 @@ class Clash:
 
 def clashes_of(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
     """Report a conflict, one entry a sort of rule."""
-    found = []
+    clashes = []
     few = fewest_nodes(atoms.keep(core.tolist()))
     for kind in np.unique(atoms.kind[core]).tolist():
         some = core[atoms.kind[core] == kind]
@@ -68,8 +68,8 @@ def clashes_of(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash
         if len(some) == len(core) == atoms.instance.num_nodes > 1 and clash.rule == "capacity":
             whole = _whole_tasks(atoms, some)
             clash = replace(clash, remark="; ".join(filter(None, (clash.remark, whole))))
-        found.append(clash)
-    return found
+        clashes.append(clash)
+    return clashes
 
 
 def _whole_tasks(atoms: Atoms, some: Ids) -> str:
@@ -103,23 +103,23 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None, few: NodeCount | None
     index = atoms.index[some]
     resource = None if r < 0 else instance.resources[r]
     (where, ids), remark = place_of(atoms, some), ""
-    had = available(instance, rule, r, index)
+    amount = available(instance, rule, r, index)
     if few is not None and rule in ("capacity", "max_tasks", "slots") and few.limit < len(index):
         each = [available(instance, rule, r, index[[k]]) for k in range(len(index))]
-        had = sum(sorted(each)[len(each) - few.limit :])
+        amount = sum(sorted(each)[len(each) - few.limit :])
         where = f"{few.limit} nodes" + ("" if resource is None else f".{resource}")
         remark = few.rule
-    if missing is not None and not is_whole(rule) and had > 0:
+    if missing is not None and not is_whole(rule) and amount > 0:
         # the rows of the model are wider than the limits by the referee's tolerance
-        missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.7g}")
+        missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * amount:.7g}")
     if rule == "sets":
         return _set(instance, index, missing, where, ids)
     if rule == "slot_sets":
         return Clash(rule, where, None, float(len(index)), float(len(index)) - 1, ids)
     if is_least(instance, rule):
-        return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
-    needed = None if missing is None else had + missing
-    return Clash(rule, where, resource, needed, had, ids, remark)
+        return Clash(rule, where, resource, amount, amount - (missing or 0.0), ids)
+    needed = None if missing is None else amount + missing
+    return Clash(rule, where, resource, needed, amount, ids, remark)
 
 
 def _set(
@@ -155,8 +155,8 @@ def available(instance: Instance, rule: str, r: int, index: Ids) -> float:
     if rule not in LIMITS:
         return 0.0
     limit = LIMITS[rule]
-    given = limit.value(instance) * limit.share(instance)
-    return float(given[cells_of(index, r)].sum())
+    limits = limit.value(instance) * limit.share(instance)
+    return float(limits[cells_of(index, r)].sum())
 
 
 def place_of(atoms: Atoms, some: Ids) -> tuple[str, tuple[str, ...]]:

@@ -241,7 +241,7 @@ class Level(Client):
         """Nothing is known before the relaxation."""
         return np.inf
 
-    def known(self, incumbent: Incumbent) -> Pool | None:
+    def incumbent_pool(self, incumbent: Incumbent) -> Pool | None:
         """Return the columns of the placement."""
         assert isinstance(incumbent, LevelIncumbent)
         return None if incumbent.uses is None else self.pool.only(np.flatnonzero(incumbent.uses))
@@ -250,7 +250,7 @@ class Level(Client):
         """Relax to the end: bounds of very even placements differ by less than the master
         resolves.
         """
-        return self.master.run(self.known(incumbent))
+        return self.master.run(self.incumbent_pool(incumbent))
 
     def begin(self, incumbent: Incumbent, backend: Backend) -> None:
         """Solve over all columns at once where they are few."""

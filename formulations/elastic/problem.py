@@ -243,7 +243,7 @@ def _uplinks(instance: Instance) -> Floats:
 def _shared(instance: Instance, fixed: NDArray[np.int64]) -> tuple[SharedLink, ...]:
     links, rooms = instance.links, _link_rooms(instance)
     u, v, rate = instance.pairs
-    found = []
+    shared = []
     for i in np.flatnonzero((np.diff(links.node_indptr) > 1) & np.isfinite(rooms)):
         nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
         if len(nodes) == instance.num_nodes and rooms[i] >= 0:
@@ -252,8 +252,8 @@ def _shared(instance: Instance, fixed: NDArray[np.int64]) -> tuple[SharedLink, .
         behind[nodes] = True  # the last entry is for -1
         both = behind[fixed[u]] & behind[fixed[v]]
         direction = int(links.direction[i])
-        found.append(SharedLink(nodes, direction, float(rooms[i]), float(rate[both].sum())))
-    return tuple(found)
+        shared.append(SharedLink(nodes, direction, float(rooms[i]), float(rate[both].sum())))
+    return tuple(shared)
 
 
 # What `eoa-milp` minimises, level by level, and the value of a placement in each.
@@ -409,8 +409,8 @@ class Settings:
 
     def solve(self, model: LinearModel, start: Floats | None) -> LinearSolution:
         """Hand a model to the back end with the time that is left."""
-        asked = {**self.request.solving(), "gap": self.gap}
-        return solve_linear(model, self.solver, warm_start=start, **asked)
+        settings = {**self.request.solving(), "gap": self.gap}
+        return solve_linear(model, self.solver, warm_start=start, **settings)
 
     def solve_small(self, model: LinearModel, start: Floats | None) -> LinearSolution:
         """Solve a small model in this process; hand it to the back end where that has no end."""

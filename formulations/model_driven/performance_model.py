@@ -68,8 +68,8 @@ class PerformanceModel:
         above = np.clip(np.searchsorted(self.threads, counts), 0, len(self.threads) - 1)
         below = np.maximum(above - 1, 0)
         closer = counts - self.threads[below] < self.threads[above] - counts
-        found: Floats = values[np.where(closer, below, above)]
-        return found
+        nearest: Floats = values[np.where(closer, below, above)]
+        return nearest
 
     @cached_property
     def fitting(self) -> Counts:

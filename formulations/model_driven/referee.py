@@ -129,8 +129,8 @@ def check_names(instance: Instance, plan: Plan) -> None:
             reason, remedy = "is not an acquired machine", "name one of nodes[].id of the plan"
             problems.append(Problem(f"assignment.{thread}", place, reason, remedy))
         operator, _, number = thread.rpartition("/")
-        known = number.isdecimal() and int(number) < threads.get(operator, 0)
-        if not known or str(int(number)) != number:
+        exists = number.isdecimal() and int(number) < threads.get(operator, 0)
+        if not exists or str(int(number)) != number:
             reason = "is no thread: threads are named operator/0, operator/1, …"
             problems.append(Problem(f"assignment.{thread}", None, reason))
     if problems:
@@ -322,14 +322,16 @@ def predict(
     """
     bundles = checked_bundles(instance, plan, between)
     ids = [node.id for node in plan.nodes]
-    asked = instance.input_rate if rate is None else rate
-    served = bundles.peak if asked is None or not bundles.known else bundles.shuffled(asked)
+    input_rate = instance.input_rate if rate is None else rate
+    served = (
+        bundles.peak if input_rate is None or not bundles.known else bundles.shuffled(input_rate)
+    )
     cpu, memory = bundles.use(served)
     cpus, memories = bundles.by_slot(cpu), bundles.by_slot(memory)
     sums = bundles.by_node(cpu), bundles.by_node(memory)
     supported, capacity, at = rates_of(bundles)
     return Prediction(
-        rate=math.nan if asked is None else asked,
+        rate=math.nan if input_rate is None else input_rate,
         supported_rate=supported,
         capacity_rate=capacity,
         bottleneck=None if at is None else _place(instance, bundles, ids, at),

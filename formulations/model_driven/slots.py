@@ -379,8 +379,8 @@ def placement(
     node = np.full(int(allocation.threads.sum()), -1, dtype=np.int64)
     slot = node.copy()
     for v, used in enumerate(machines):
-        for s, held in enumerate(used):
-            for c, count in sorted(held.items()):
+        for s, items_in_slot in enumerate(used):
+            for c, count in sorted(items_in_slot.items()):
                 o = int(items.operator[c])
                 threads = int(items.threads[c]) * count
                 node[first[o] : first[o] + threads] = v
@@ -394,14 +394,14 @@ def items_of(items: Items, placed: ThreadPlacement) -> Machines | None:
 
     Whether sizes fit is not looked at.
     """
-    held: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    threads_in: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     operator = np.repeat(np.arange(len(placed.threads)), placed.threads)
     for o, v, s in zip(operator.tolist(), placed.node.tolist(), placed.slot.tolist(), strict=True):
-        held[v, s][o] += 1
+        threads_in[v, s][o] += 1
     left = items.count.copy()
     machines: Machines = [[] for _ in placed.nodes]
     # slots with one task last: what is left for them may be full bundles
-    for (v, _), threads in sorted(held.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+    for (v, _), threads in sorted(threads_in.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         slot = _items_in(items, threads, left)
         if slot is None:
             return None

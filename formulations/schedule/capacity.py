@@ -258,10 +258,10 @@ class Room:
     def why(self, step: Step, rest: Iterable[Step]) -> Blocked | None:
         """Report what a step alone would break, and which moves of the rest could mend that."""
         others = [move for other in rest if other is not step for move in other]
-        found = self._verdict(step)
-        if not found:
+        violations = self._verdict(step)
+        if not violations:
             return None
-        v = found[0]
+        v = violations[0]
         targets, sources = ({getattr(m, end) for m in step} for end in ("target", "source"))
         gone = tuple(move for move in others if move.source in targets)
         filled = tuple(move for move in others if move.target in sources)
@@ -577,8 +577,8 @@ class Waiting:
 
     def numbers(self) -> list[int]:
         """Return the numbers of those that are left."""
-        found: list[int] = self._left.tolist()
-        return found
+        numbers: list[int] = self._left.tolist()
+        return numbers
 
     def steps(self) -> list[Step]:
         """Return those that are left."""

@@ -128,8 +128,8 @@ class StormClient(Client):
 
         Itself where the patterns that may be of use are few; nothing where the time is up.
         """
-        found, clock = incumbent.value, incumbent.clock
-        if not np.isfinite(found) or self.needed(found) <= PARTS_ABOVE:
+        best_value, clock = incumbent.value, incumbent.clock
+        if not np.isfinite(best_value) or self.needed(best_value) <= PARTS_ABOVE:
             return (self,)
         nodes = self.problem.num_nodes
         quiet = Clock(clock.deadline)  # a part's bound is no bound of the whole
@@ -137,9 +137,9 @@ class StormClient(Client):
         for empty in range(max(0, nodes - int(self.storm.workers.sum())), nodes):
             part = StormClient(self.storm, self.states, quiet, empty)
             root = part.master.run()
-            if root.finished and root.bound > found and part.needed(found) > CUT_ABOVE:
+            if root.finished and root.bound > best_value and part.needed(best_value) > CUT_ABOVE:
                 part.tighten()
-            if not root.finished or part.bound > found - SAME:
+            if not root.finished or part.bound > best_value - SAME:
                 parts.append(part)
             if clock.over():
                 return ()
@@ -254,5 +254,5 @@ def _solve(
     pool = replace(pool, gain=value, at=np.arange(len(pool)))
     model = pattern_model(problem.inner.sizes, problem.inner.nodes, pool, rows)
     # a gap of traffic inside; what is reported is one of traffic between
-    asked = {**request.solving(), "gap": 0.0}
-    return solve_linear(model, request.solver or "highs", abs_gap=SAME / 2, **asked)
+    settings = {**request.solving(), "gap": 0.0}
+    return solve_linear(model, request.solver or "highs", abs_gap=SAME / 2, **settings)

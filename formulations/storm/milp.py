@@ -175,12 +175,12 @@ def _by_patterns(
     incumbent = Incumbent(inner, clock, gap=gap, whole=total / inner.scale)
     backend = Backend(request.solver or "highs", request.seed, request.threads)
 
-    def found(counts: Counts) -> None:
+    def offer(counts: Counts) -> None:
         workers = spread_workers(problem, counts)
         node, slot = place(instance, jobs, problem, counts, workers, quick=True)
         request.offer(node.astype(np.int32), slot.astype(np.int32))
 
-    incumbent.found = found
+    incumbent.found = offer
     starts = [] if start is None else [start.node.astype(np.int32)]
     counts = [counts_of(problem.groups, problem.classes, n, instance.num_nodes) for n in starts]
     built = request.elapsed()
@@ -253,17 +253,17 @@ def _by_workers(
 
     left = request.remaining()
     # the bound by densities: with a time limit first, without one only if the solver stopped
-    known: float | None = None
+    density: float | None = None
     if left is not None:
-        known = density_bound(instance, problem, _BOUND_SHARE * left)
+        density = density_bound(instance, problem, _BOUND_SHARE * left)
     direct = Direct(instance, jobs, request, None if start is None else (start.node, start.slot))
     direct.solve()
     outcome = direct.outcome
     if outcome.termination is Termination.INFEASIBLE and outcome.node is None:
         return outcome
     if left is None and outcome.termination not in (Termination.OPTIMAL, Termination.INTERRUPTED):
-        known = density_bound(instance, problem, np.inf)
-    bounds = [bound for bound in (direct.bound, known) if bound is not None]
+        density = density_bound(instance, problem, np.inf)
+    bounds = [bound for bound in (direct.bound, density) if bound is not None]
     _report_levels(instance, outcome, min(bounds, default=None), direct.slot_bound, direct.of)
     return outcome
 

@@ -181,9 +181,9 @@ class FirstPlan:
     def _kick(self, state: Integers, rng: np.random.Generator) -> None:
         """Move an executor from one node to another where both may hold what they get."""
         a, b = rng.integers(0, len(state), 2)
-        held = np.flatnonzero(self.states.counts(state[a]))
-        if a != b and len(held):
-            one = self.states.stride[rng.choice(held)]
+        classes = np.flatnonzero(self.states.counts(state[a]))
+        if a != b and len(classes):
+            one = self.states.stride[rng.choice(classes)]
             after = state[a] - one, state[b] + one
             if all(self._fits[self.of_node[n], s] for n, s in zip((a, b), after, strict=True)):
                 state[a], state[b] = after
@@ -202,19 +202,19 @@ class FirstPlan:
         beam: list[tuple[float, int, tuple[int, ...]]] = [(0.0, whole, ())]
         last = len(self.of_node) - 1
         for row, k in enumerate(self.of_node.tolist()):
-            found = []
+            longer = []
             worth, number, counts = near[k]
             for lost, left, taken in beam:
                 chosen = [left, 0] if row < last else [left]
                 if row < last:
                     fits = np.flatnonzero((counts <= states.counts(np.array(left))).all(axis=1))
                     chosen += number[fits[:_BEAM]].tolist()
-                found += [
+                longer += [
                     (lost - float(worth[state]), left - state, (*taken, state))
                     for state in sorted(set(chosen))
                     if self._fits[k, state]
                 ]
-            beam = sorted(found)[: _BEAM if row < last else None]
+            beam = sorted(longer)[: _BEAM if row < last else None]
         done = (np.array(taken, dtype=np.int64) for _, _, taken in beam)
         return next((state for state in done if self._hold(state)), None)
 

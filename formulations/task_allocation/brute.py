@@ -382,9 +382,11 @@ def _best_of(
 
 def _better(figure: Figure, values: list[Any], best: list[Any]) -> bool:
     """Whether a plan is better by the first level that is not equal up to rounding."""
-    for level, value, known in zip(figure.levels, values, best, strict=True):
-        if len(values) == 1 or abs(value - known) > _ROUNDING * max(abs(value), abs(known)):
-            return level.better(value, known)
+    for level, value, best_value in zip(figure.levels, values, best, strict=True):
+        if len(values) == 1 or abs(value - best_value) > _ROUNDING * max(
+            abs(value), abs(best_value)
+        ):
+            return level.better(value, best_value)
     return False
 
 

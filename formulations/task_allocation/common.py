@@ -56,15 +56,17 @@ def feasible_starts(instance: Instance, request: Request, classes: NodeClasses) 
 
     A placement on a leaving node does not count, even where the referee lets it stand.
     """
-    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    candidates = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if instance.has_current and not request.cold:
-        given.append(instance.tasks.node)
-    return feasible_among(instance, given, classes)
+        candidates.append(instance.tasks.node)
+    return feasible_among(instance, candidates, classes)
 
 
-def feasible_among(instance: Instance, given: Iterable[Ints], classes: NodeClasses) -> list[Ints]:
+def feasible_among(
+    instance: Instance, placements: Iterable[Ints], classes: NodeClasses
+) -> list[Ints]:
     """Return the placements that are complete, feasible and on nodes that the models know."""
-    return [node for node in given if _counts(instance, node, classes)]
+    return [node for node in placements if _counts(instance, node, classes)]
 
 
 def feasible_packing(instance: Instance, classes: NodeClasses) -> Ints | None:

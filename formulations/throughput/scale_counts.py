@@ -73,9 +73,11 @@ class Counts:
         """Return kinds of tasks of equal shares, for numbers of tasks, and how many each has."""
         operator, share, sizes = [], [], []
         for o, n in enumerate(tasks.tolist()):
-            found, count = np.unique(shares(n, int(self.key_groups[o]) or None), return_counts=True)
-            operator += [o] * len(found)
-            share += found.tolist()
+            distinct, count = np.unique(
+                shares(n, int(self.key_groups[o]) or None), return_counts=True
+            )
+            operator += [o] * len(distinct)
+            share += distinct.tolist()
             sizes += count.tolist()
         kind = np.array(operator)
         scaled = replace(
@@ -206,7 +208,7 @@ def place_one(rows, offset, gains, value, shape, taken):  # type: ignore[no-unty
     `taken`: (S,) output: the contents that were chosen to get there.
     Returns (S,) best values with this node.
     """
-    found = np.full(len(value), -np.inf)
+    values_after = np.full(len(value), -np.inf)
     at = np.zeros(len(shape), dtype=np.int64)
     for s in range(len(value)):
         # `at` is the vector of counts of state s, counted up like an odometer, last operator
@@ -218,15 +220,15 @@ def place_one(rows, offset, gains, value, shape, taken):  # type: ignore[no-unty
                     if at[o] + rows[m, o] >= shape[o]:
                         fits = False
                         break
-                if fits and value[s] + gains[m] > found[s + offset[m]]:
-                    found[s + offset[m]] = value[s] + gains[m]
+                if fits and value[s] + gains[m] > values_after[s + offset[m]]:
+                    values_after[s + offset[m]] = value[s] + gains[m]
                     taken[s + offset[m]] = m
         for o in range(len(shape) - 1, -1, -1):
             at[o] += 1
             if at[o] < shape[o]:
                 break
             at[o] = 0
-    return found
+    return values_after
 
 
 @kernel(steps=lambda steps, room: 20.0 * steps * len(room))

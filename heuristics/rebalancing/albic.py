@@ -87,19 +87,19 @@ class UnitSolver:
         SolverError
             A plan breaks a limit of the single key groups.
         """
-        found = self._solved(units, pins.node_of)
+        node_of_unit = self._solved(units, pins.node_of)
         # step 3 pins by traffic alone: the pins may be what leaves no solution
-        if found is None and pins.node_of and not self.stopped:
+        if node_of_unit is None and pins.node_of and not self.stopped:
             self.notes.append("the pinned pairs left no solution and were let go")
             pins.pairs.clear()
-            found = self._solved(units, {})
-        if found is None:
+            node_of_unit = self._solved(units, {})
+        if node_of_unit is None:
             home = units.problem.home
             if self.interrupted and units.problem.is_feasible(home):
                 pins.pairs.clear()
                 return home
             return None
-        placement = units.spread(found)
+        placement = units.spread(node_of_unit)
         if not units.problem.is_feasible(placement):
             raise SolverError(f"{self.name}: its plan of units breaks a limit of their key groups")
         return placement
@@ -184,7 +184,10 @@ def run(instance: Instance, request: Request) -> Outcome:
         Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,
         node=node,
         claimed=imc_gain_of(instance, node),
-        notes=[*_told(instance, problem, rounds, best, accepted, request.scale), *solver.notes],
+        notes=[
+            *_notes_of_rounds(instance, problem, rounds, best, accepted, request.scale),
+            *solver.notes,
+        ],
         times=times,
         solver=solver.name,
         rank=lambda node, evaluation: (evaluation.load_distance or 0.0,),
@@ -222,10 +225,10 @@ def plan_rounds(
 
 def max_distance_of(instance: Instance, options: Mapping[str, Any]) -> float:
     """Return maxLD in units of the first resource, the instance's own limit included."""
-    asked = options["max_load_distance"]
-    limit = POINTS if asked is None else float(asked)
-    own = instance.limits.max_load_distance
-    limit = limit if own is None else min(limit, own)
+    option = options["max_load_distance"]
+    limit = POINTS if option is None else float(option)
+    own_limit = instance.limits.max_load_distance
+    limit = limit if own_limit is None else min(limit, own_limit)
     return distance_room(limit, instance.due)
 
 
@@ -270,7 +273,7 @@ def mean_node_load(problem: BalanceProblem) -> float:
     return float((problem.load.sum() + problem.background.sum()) / len(problem.staying))
 
 
-def _told(
+def _notes_of_rounds(
     instance: Instance,
     problem: BalanceProblem,
     rounds: list[Round],

@@ -175,8 +175,8 @@ class _Members:
         self._start = np.concatenate([[0], np.cumsum(units.size)])
 
     def __getitem__(self, unit: int) -> list[int]:
-        found: list[int] = self._order[self._start[unit] : self._start[unit + 1]].tolist()
-        return found
+        members: list[int] = self._order[self._start[unit] : self._start[unit + 1]].tolist()
+        return members
 
 
 def _nodes(
@@ -341,7 +341,7 @@ def _metis(
     rates = graph.data * (_MOST / max(float(graph.data.sum()), 1e-300))
     weights = weight * (_MOST / max(float(weight.sum()), 1e-300))
     with c_stdout_silenced():  # METIS complains there of bisections that leave a side empty
-        found = pymetis.part_graph(
+        partition = pymetis.part_graph(
             num_parts,
             pymetis.CSRAdjacency(graph.indptr.astype(np.int32), graph.indices.astype(np.int32)),
             vweights=np.maximum(1, np.round(weights)).astype(np.int64),
@@ -349,7 +349,7 @@ def _metis(
             options=pymetis.Options(seed=seed),
             recursive=num_parts <= 8,  # as METIS advises
         )
-    return np.array(found.vertex_part, dtype=np.int64)
+    return np.array(partition.vertex_part, dtype=np.int64)
 
 
 def _dealt(weight: Floats, num_parts: int) -> NDArray[np.int64]:

@@ -62,10 +62,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     if not instance.open_nodes.any():
         remedy = "keep at least one node: the mean needs it"
         raise InvalidInput(Problem("nodes", None, "are all leaving", remedy))
-    asked = request.options["max_load_distance"]
-    target = POINTS if asked is None else float(asked)
-    own = instance.limits.max_load_distance
-    target = target if own is None else min(target, own)
+    option = request.options["max_load_distance"]
+    target = POINTS if option is None else float(option)
+    own_limit = instance.limits.max_load_distance
+    target = target if own_limit is None else min(target, own_limit)
     best = split_until_balanced(instance, target, request)
     unit = request.scale.of("resource")
     reached, aimed = best.distance * unit, target * unit
@@ -98,9 +98,9 @@ def split_until_balanced(instance: Instance, target: float, request: Request) ->
         split = parts.can_split
         # no schedule can meet the target while one part alone is above it
         if (parts.heaviest <= highest and len(parts) >= next_try) or not split:
-            found = _scheduled(instance, scheduler, parts)
-            if best is None or _rank(found) < _rank(best):
-                best = found
+            schedule = _scheduled(instance, scheduler, parts)
+            if best is None or _rank(schedule) < _rank(best):
+                best = schedule
                 request.offer(best.node)
             if best.complete and best.distance <= reach:
                 return best

@@ -120,10 +120,10 @@ def read_received(text: str, instance: Instance) -> Floats:
         name, _, load = part.rpartition("=")
         try:
             received[where[name]] = float(load)
-            known = 0 <= received[where[name]] < np.inf  # nan, too, would draw everything there
+            valid = 0 <= received[where[name]] < np.inf  # nan, too, would draw everything there
         except (KeyError, ValueError):
-            known = False
-        if not known:
+            valid = False
+        if not valid:
             remedy = "write node=load;node=load with ids of nodes"
             raise InvalidInput(Problem("--option received", part, "is no node with a load", remedy))
     return received

@@ -142,14 +142,14 @@ def slots_within_reach(jobs: StormJobs) -> tuple[Integers, list[str]]:
 
     Where slots suffice for all, everyone gets its workers.
     """
-    given, notes = np.zeros(jobs.num_jobs, dtype=np.int64), []
+    slots, notes = np.zeros(jobs.num_jobs, dtype=np.int64), []
     for j, (name, workers) in enumerate(zip(jobs.names, jobs.workers.tolist(), strict=True)):
         usable = jobs.nodes[j]
-        taken = given[(jobs.nodes & usable).any(axis=1)].sum()
-        given[j] = count = max(0, min(workers, int(jobs.slots[usable].sum() - taken)))
+        taken = slots[(jobs.nodes & usable).any(axis=1)].sum()
+        slots[j] = count = max(0, min(workers, int(jobs.slots[usable].sum() - taken)))
         if count < workers:
             notes.append(f"{name}: {count} free slots for {workers} workers")
-    return given, notes
+    return slots, notes
 
 
 def slot_limits(

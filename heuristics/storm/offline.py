@@ -115,7 +115,7 @@ def fill_slots(
     Returns (E,) slot of each executor; -1 where every slot holds `most`. A slot's capacity gives
         way where it must.
     """
-    held = np.zeros(num_slots, dtype=np.int64)
+    executors_in = np.zeros(num_slots, dtype=np.int64)
     used = np.zeros((num_slots, load.shape[1]))
     holds = np.zeros((len(components), num_slots), dtype=np.bool_)
     slot = np.full(len(load), -1, dtype=np.int64)
@@ -124,18 +124,18 @@ def fill_slots(
     for position, executors in enumerate(components):
         fed = holds[list(feeders[position])].any(axis=0)
         for executor in executors:
-            fits = (held < most) & (used + load[executor] <= capacity).all(axis=1)
-            empty = held == 0
+            fits = (executors_in < most) & (used + load[executor] <= capacity).all(axis=1)
+            empty = executors_in == 0
             # the last executors fill the empty slots whatever β says: each worker must be used
             forced = position >= first_forced or left <= int(empty.sum())
             left -= 1
             # by preference; the capacity of a slot gives way last
-            for choice in (empty & forced & fits, fed & fits, fits, held < most):
+            for choice in (empty & forced & fits, fed & fits, fits, executors_in < most):
                 if choice.any():
                     chosen = np.flatnonzero(choice)
-                    best = chosen[held[chosen].argmin()]
+                    best = chosen[executors_in[chosen].argmin()]
                     slot[executor] = best
-                    held[best] += 1
+                    executors_in[best] += 1
                     used[best] += load[executor]
                     holds[position, best] = True
                     break

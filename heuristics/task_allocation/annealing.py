@@ -80,13 +80,13 @@ def anneal(state, tasks, proposals, hot, cold, random):
         other = NOBODY
         if not fits(load, room, task, node) or size[node] == members.shape[1]:
             for _ in range(TRIES if size[node] > 0 else 0):
-                found = members[node, draw(random, size[node])]
+                candidate = members[node, draw(random, size[node])]
                 if (
-                    target[kind[found], source]
-                    and fits_instead(load, room, task, found, node)
-                    and fits_instead(load, room, found, task, source)
+                    target[kind[candidate], source]
+                    and fits_instead(load, room, task, candidate, node)
+                    and fits_instead(load, room, candidate, task, source)
                 ):
-                    other = found
+                    other = candidate
                     break
             if other == NOBODY:
                 continue
@@ -457,8 +457,8 @@ def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) ->
     if len(heat.matrix) or engine != "metis":
         return incumbent.node
     request = replace(incumbent.request, seed=(incumbent.request.seed + 7 * rounds) % 2**31)
-    found = incumbent.take(next(cuts(instance, request)))
-    return incumbent.node if found is None else found
+    placement = incumbent.take(next(cuts(instance, request)))
+    return incumbent.node if placement is None else placement
 
 
 def _elite(

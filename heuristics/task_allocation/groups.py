@@ -91,8 +91,8 @@ class GroupedJob:
     def to_tasks(self, node_of_member: NDArray[np.int64]) -> NDArray[np.int32]:
         """Turn node positions of the tasks in group order (-1 unplaced) into (T,) node indices."""
         placed = np.full(len(self.members), -1, dtype=np.int32)
-        known = node_of_member >= 0
-        placed[self.members[known]] = self.nodes[node_of_member[known]]
+        has_node = node_of_member >= 0
+        placed[self.members[has_node]] = self.nodes[node_of_member[has_node]]
         return placed
 
     def spread(
@@ -350,9 +350,9 @@ def even_kinds(load: Floats, margin: float) -> tuple[NDArray[np.int64], Floats]:
     kind = np.zeros(len(load), dtype=np.int64)
     first: list[Floats] = []
     for task, row in enumerate(load):
-        for known, reference in enumerate(first):
+        for k, reference in enumerate(first):
             if (np.abs(row - reference) <= margin * np.abs(reference) + 1e-12).all():
-                kind[task] = known
+                kind[task] = k
                 break
         else:
             kind[task] = len(first)

@@ -65,8 +65,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         if incumbent.node is None and not incumbent.out_of_time:
             from formulations.task_allocation.milp import find_plan
 
-            found = find_plan(instance, request)
-            if found is not None and incumbent.offer(found):
+            plan = find_plan(instance, request)
+            if plan is not None and incumbent.offer(plan):
                 incumbent.notes = [_FROM_MODEL]
                 if by != "groups":
                     search_tasks(instance, incumbent)
@@ -85,9 +85,9 @@ def _walk(instance: Instance, request: Request) -> Outcome:
         raise UnsuitableMethod(Problem("--option by", "groups", reason, "take by=tasks or auto"))
     outcome = plan_search.run(instance, request)
     if outcome.node is None and outcome.termination is Termination.ITERATION_LIMIT:
-        found = find_plan(instance, request)
-        if found is not None:
-            outcome = plan_search.run(instance, replace(request, warm_start=found))
+        plan = find_plan(instance, request)
+        if plan is not None:
+            outcome = plan_search.run(instance, replace(request, warm_start=plan))
             outcome.notes.append(_FROM_MODEL)
     return outcome
 

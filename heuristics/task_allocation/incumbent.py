@@ -100,9 +100,9 @@ class Incumbent:
         state, tasks = state_of(self.instance, node), self.instance.num_tasks
         least_gain = 1e-9 * self.instance.total_traffic / max(1, tasks) + 1e-300
         descend(state, np.arange(tasks), _PASSES, least_gain)
-        found = state.placement()
-        self.offer(found)
-        return found
+        placement = state.placement()
+        self.offer(placement)
+        return placement
 
     def outcome(self) -> Outcome:
         """Return what the search found."""
@@ -113,16 +113,16 @@ class Incumbent:
             stopped = Termination.TIME_LIMIT
         else:
             stopped = Termination.ITERATION_LIMIT
-        found = self.node is not None
+        has_plan = self.node is not None
         node = self.node
-        if not found and self.partial is not None and self.partial.min(initial=0) < 0:
+        if not has_plan and self.partial is not None and self.partial.min(initial=0) < 0:
             node = self.partial  # to name the tasks that found no place
         return Outcome(
             stopped,
             node,
-            claimed=float(self.gain) if found else None,
+            claimed=float(self.gain) if has_plan else None,
             notes=self.notes,
-            warm_start_accepted=None if self.request.warm_start is None else found,
+            warm_start_accepted=None if self.request.warm_start is None else has_plan,
             trace=self.recorder.trace,
             times=self.times,
         )

@@ -33,8 +33,10 @@ def place_pairs(job: GroupedJob, uneven: UnevenPairs | None = None) -> Ints:
 def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks."""
 
-    def place(job: GroupedJob, own: Instance | None) -> Ints:
-        return place_pairs(job, None if own is None else uneven_pairs(own, job))
+    def place(job: GroupedJob, uneven_instance: Instance | None) -> Ints:
+        return place_pairs(
+            job, None if uneven_instance is None else uneven_pairs(uneven_instance, job)
+        )
 
     return run_on_groups(instance, request, place)
 

@@ -68,8 +68,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks."""
     options = request.options
 
-    def place(job: GroupedJob, own: Instance | None) -> Ints:
-        uneven = None if own is None else uneven_pairs(own, job)
+    def place(job: GroupedJob, uneven_instance: Instance | None) -> Ints:
+        uneven = None if uneven_instance is None else uneven_pairs(uneven_instance, job)
         return place_pairs(job, options["priority"], options["pair_order"], request.seed, uneven)
 
     return run_on_groups(instance, request, place)

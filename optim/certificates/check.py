@@ -78,16 +78,16 @@ def parse(data: bytes) -> tuple[Doc, str]:
         return F(text)
 
     def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
-        need(len(made := dict(pairs)) == len(pairs), "a key stands twice in one object", Unreadable)
-        return made
+        need(len(row := dict(pairs)) == len(pairs), "a key stands twice in one object", Unreadable)
+        return row
 
     if data[:2] == b"\x1f\x8b":
         data = zlib.decompressobj(31).decompress(data, MOST_BYTES + 1)
     need(len(data) <= MOST_BYTES, "more than 1 GiB", Unreadable)
     hooks: Doc = {"parse_float": decimal, "parse_constant": decimal, "object_pairs_hook": no_twins}
-    found = json.loads(data.decode("utf-8-sig"), **hooks)
-    need(isinstance(found, dict), "no JSON object", Unreadable)
-    return found, hashlib.sha256(data).hexdigest()
+    document = json.loads(data.decode("utf-8-sig"), **hooks)
+    need(isinstance(document, dict), "no JSON object", Unreadable)
+    return document, hashlib.sha256(data).hexdigest()
 
 
 def number(value: Any, least: float = 0) -> F:
@@ -103,7 +103,7 @@ def whole(value: Any, least: float = 0) -> int:
     return int(value)
 
 
-def known(entry: Doc, name: str) -> Doc:
+def checked(entry: Doc, name: str) -> Doc:
     """Refuse a field that is not known here: it might change what is asked."""
     need(entry.keys() <= {*FIELDS[name].split()}, f"{name} has a field unknown here", Unreadable)
     return {key: value for key, value in entry.items() if value is not None}
@@ -111,7 +111,7 @@ def known(entry: Doc, name: str) -> Doc:
 
 def table(document: Doc, name: str) -> list[Doc]:
     """Read a table, whose ids (of streams: ends) differ."""
-    rows = [known(row, name) for row in document.get(name, [])]
+    rows = [checked(row, name) for row in document.get(name, [])]
     ids = {tuple(map(row.get, ("id", "from", "to"))) for row in rows}
     need(len(ids) == len(rows), f"one of the {name} stands twice", Unreadable)
     return rows
@@ -120,10 +120,10 @@ def table(document: Doc, name: str) -> list[Doc]:
 def receivers(pattern: str, i: int, a: int, b: int, even: Any = ()) -> range:
     """Return which of b tasks the i-th of a sends to, as much to each; to all where it is even."""
     start, end = -(-i * b // a), -(-(i + 1) * b // a)  # blocks, as Flink forms them
-    found = dict.fromkeys(["full", *even], range(b)) | {"rescale": range(min(start, end - 1), end)}
-    found |= dict.fromkeys(["merge", "one_to_one"][: 1 + (a == b)], range(i % b, i % b + 1))
-    need(pattern in found, f"no pairs: {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
-    return found[pattern]
+    ranges = dict.fromkeys(["full", *even], range(b)) | {"rescale": range(min(start, end - 1), end)}
+    ranges |= dict.fromkeys(["merge", "one_to_one"][: 1 + (a == b)], range(i % b, i % b + 1))
+    need(pattern in ranges, f"no pairs: {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
+    return ranges[pattern]
 
 
 # ---- 2. the instance ----------------------------------------------------------------------------
@@ -136,10 +136,10 @@ class Instance:
     """
 
     def __init__(self, document: Doc, dropped: Any = frozenset[str](), mends: str = "") -> None:
-        document, self.dropped, self.mends = known(document, "instance"), dropped, mends
+        document, self.dropped, self.mends = checked(document, "instance"), dropped, mends
         need(document["format"] == READS, f"the format is not {READS}", Unreadable)
         self.resources: list[str] = document.get("resources", ["cpu"])
-        limits = known(document.get("limits", {}), "limits")
+        limits = checked(document.get("limits", {}), "limits")
         self.limits = {key: most for key, most in limits.items() if key not in dropped}
         nodes, operators, streams = (table(document, k) for k in ("nodes", "operators", "streams"))
         self.node = {x["id"]: n for n, x in enumerate(nodes)}
@@ -181,7 +181,7 @@ class Instance:
         """Read the members of groups in their order, then the others; what is listed wins."""
         alone, every = {x["id"]: x for x in listed}, dict[str, Doc]()
         for x in operators:
-            group = known(x.get("group", {}), "group")
+            group = checked(x.get("group", {}), "group")
             size = whole(group.get("tasks", 0))
             need(size <= MOST_STEPS // 4 - len(every), "groups have too many tasks", Unreadable)
             load = {r: number(v) / size for r, v in group.get("load", {}).items()}
@@ -219,8 +219,8 @@ class Instance:
         gone = {n for n, leaves in enumerate(self.leaving) if leaves and not lift}
         lists = {id(names): names or self.node for names in allowed}  # equal lists are one object
         may = {k: frozenset([self.node[n] for n in names]) for k, names in lists.items()}
-        kept = {k: m - gone or m for k, m in may.items()}
-        self.may = [(may if h in gone else kept)[id(k)] for k, h in zip(allowed, self.home)]
+        staying = {k: m - gone or m for k, m in may.items()}
+        self.may = [(may if h in gone else staying)[id(k)] for k, h in zip(allowed, self.home)]
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         """Read the rates of pairs; streams between operators that no pair is of are spread."""
@@ -228,7 +228,7 @@ class Instance:
         for source, target, rate in pairs:
             traffic[self.task[source], self.task[target]] = number(rate)
         need(len(traffic) == len(pairs), "a pair stands twice", Unreadable)
-        given, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
+        listed, even = {(self.member[u], self.member[v]) for u, v in traffic}, self.dropped & LOCAL
         #: of `local_first` streams: sender, receivers, rate; and of which each task is an end
         self.shuffled = list[tuple[int, list[int], F]]()
         self.sides = [list[Any]() for _ in self.load]
@@ -237,7 +237,7 @@ class Instance:
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
                 sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
                 rate = sent * number(x["tuple_bytes"])
-            spread = rate is not None and (x["from"], x["to"]) not in given and right
+            spread = rate is not None and (x["from"], x["to"]) not in listed and right
             if spread and left and x.get("pattern") in LOCAL - even:
                 self._shuffle(k, left, right, number(rate), x.get("sender_weights"), traffic)
                 continue
@@ -337,21 +337,21 @@ class Instance:
             most += SLACK * most
             self.budgets.append(([int(c * unit) for c in costs], floor(most * unit)))
         self.totals = [x or F(1) for x in (*self.totals, *[self.total_traffic + self.linked] * 3)]
-        self.now: list[list[F]] = self.held(self.home) if self.mends else []
+        self.now: list[list[F]] = self.node_amounts(self.home) if self.mends else []
         for amounts in self.now:  # what crossing adds, or more: more is allowed then
             for r, price in enumerate(self.crossing):
                 amounts[r] += amounts[-1] * price * self.unit[r] / self.unit[-1]
         self.apart = self.distance(self.now) if self.now and self.far else ZERO
 
-    def held(self, at: list[int]) -> list[list[Any]]:
+    def node_amounts(self, at: list[int]) -> list[list[Any]]:
         """Return the amounts of each node under a placement; -1 is no node."""
-        held: list[list[Any]] = [[0] * len(self.unit) for _ in self.node]
+        sums: list[list[Any]] = [[0] * len(self.unit) for _ in self.node]
         for n, amounts in zip(at, self.amounts):
             if n >= 0:
-                held[n] = [*map(add, held[n], amounts)]
+                sums[n] = [*map(add, sums[n], amounts)]
         for n, rate in ((at[u], rate) for (u, v), rate in self.rate.items() if at[u] == at[v] >= 0):
-            held[n] = [a - part * rate for a, part in zip(held[n], self.inner)]
-        return held
+            sums[n] = [a - part * rate for a, part in zip(sums[n], self.inner)]
+        return sums
 
     def distance(self, held: list[list[Any]]) -> F:
         """Return the load distance of a placement."""
@@ -362,22 +362,22 @@ class Instance:
 
     def excess(self, held: list[list[Any]]) -> F:
         """Return what a placement has above limits, each as a share of all there is of it."""
-        found = [(held[n][i] - exact) / self.unit[i] / self.totals[i]
+        shares = [(held[n][i] - exact) / self.unit[i] / self.totals[i]
                  for n, rooms in enumerate(self.rooms) for i, most, exact, rated in rooms
                  if held[n][i] > most and not (self.free and rated)]  # fmt: skip
-        found += [max(ZERO, self.distance(held) - m) / self.totals[0] for m, _ in self.far]
-        return sum(found, self.fixed)
+        shares += [max(ZERO, self.distance(held) - m) / self.totals[0] for m, _ in self.far]
+        return sum(shares, self.fixed)
 
     def _classes(self) -> None:
         """Put tasks together that can be exchanged without changing anything that is read here."""
-        found = defaultdict[Any, list[int]](list)
+        classes = defaultdict[Any, list[int]](list)
         for t, near in enumerate(self.near):
             moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
             also = moves if self.budgets else None, self.topology[t] if self.fills else None
             same = frozenset(near.items()), frozenset(self.sides[t])
-            found[(*self.amounts[t], self.may[t], *same, also)].append(t)
-        self.first, self.sizes = [c[0] for c in found.values()], [*map(len, found.values())]
-        of = {t: g for g, tasks in enumerate(found.values()) for t in tasks}
+            classes[(*self.amounts[t], self.may[t], *same, also)].append(t)
+        self.first, self.sizes = [c[0] for c in classes.values()], [*map(len, classes.values())]
+        of = {t: g for g, tasks in enumerate(classes.values()) for t in tasks}
         #: traffic, both ways, between any two tasks of two classes; there is none within one
         self.rates = [{of[b]: rate for b, rate in self.near[t].items()} for t in self.first]
         #: of `local_first` streams: class of senders, classes of receivers, rate of each sender
@@ -480,31 +480,31 @@ class Model:
         x, limits = self.instance, self.limits[n]
         sizes = [size * (n in x.may[t]) for t, size in zip(x.first, x.sizes)]
         adds = [[sign * x.amounts[t][i] for i, sign, *_ in limits] for t in x.first]
-        takes = [[min(0, a) * size for a in own] for own, size in zip(adds, sizes)]
+        takes = [[min(0, a) * size for a in deltas] for deltas, size in zip(adds, sizes)]
         # sums are the least that they can come to: with all that classes to come can take off
-        least = tuple(sum(own[k] for own in takes) for k in range(len(limits)))
+        least = tuple(sum(deltas[k] for deltas in takes) for k in range(len(limits)))
         rooms = [inf if x.inner[i] else most for i, _, most, *_ in limits]
-        found: list[Any] = [((), least, 0)]
+        partial: list[Any] = [((), least, 0)]
         for g, size in enumerate(sizes):
             pulls = [(h, rate) for h, rate in x.rates[g].items() if h < g]
             more = [[c * a - off for a, off in zip(adds[g], takes[g])] for c in range(size + 1)]
-            before, found = found, []
+            before, partial = partial, []
             for counts, sums, inside in before:
                 self._step((size + 1) * (1 + (g + len(x.fills)) // 50))
                 pull = sum([counts[h] * rate for h, rate in pulls])
                 for c, extra in enumerate(more):
                     if all(map(le, now := tuple(map(add, sums, extra)), rooms)):
-                        found.append(((*counts, c), now, inside + c * pull))
+                        partial.append(((*counts, c), now, inside + c * pull))
         stays = x.stays if self.gains else []
-        self._step(len(found) * len(stays) // 10)
-        found = [(counts, now, inside + sum([rate * counts[g] for g, to, rate in stays
+        self._step(len(partial) * len(stays) // 10)
+        partial = [(counts, now, inside + sum([rate * counts[g] for g, to, rate in stays
                                              if counts[g] and any([counts[h] for h in to])]))
-                 for counts, now, inside in found] if stays else found  # fmt: skip
+                 for counts, now, inside in partial] if stays else partial  # fmt: skip
         inner = [(k, x.inner[i], *row) for k, (i, _, *row) in enumerate(limits)]
         pays = [(k, part, low, price) for k, part, _, low, price, far in inner if price and not far]
         return [(counts, inside, sum([price * max(0, sums[k] - part * inside - low)
                                       for k, part, low, price in pays]))
-                for counts, sums, inside in found
+                for counts, sums, inside in partial
                 if all([sums[k] - part * inside <= row[0] for k, part, *row in inner])]  # fmt: skip
 
     def _patterns(self) -> None:
@@ -634,8 +634,8 @@ class Model:
                 cut, low = self.cut(step["branch"], columns), whole(step.get("at"))
                 cases += [(columns, (*cuts, (cut, *side))) for side in ((">", low + 1), ("<", low))]
                 continue
-            given, over = step.get("close", step.get("drop")), whole(step.get("over", 1))
-            value, rests = self.value(given, over, columns, cuts)
+            duals, over = step.get("close", step.get("drop")), whole(step.get("over", 1))
+            value, rests = self.value(duals, over, columns, cuts)
             if value is not None and "drop" in step and self.kind != "counting":
                 keep = [j for j, rest in zip(columns, rests)
                         if j in self.parts or not self.closed(value + rest, over)]  # fmt: skip
@@ -649,21 +649,21 @@ class Model:
         keys = ((j, self.columns[j][0]) for j in columns)
         return frozenset([j for j, key in keys if all(a <= key[i] <= b for i, a, b in branch)])
 
-    def value(self, given: Any, over: int, columns: list[int], cuts: Cuts) -> tuple[Any, list[int]]:
+    def value(self, duals: Any, over: int, columns: list[int], cuts: Cuts) -> tuple[Any, list[int]]:
         """Return the most that multipliers allow, and how far each column is from it; × over."""
         rows = [*self.rows, *(cut[1:] for cut in cuts)]
-        need(len(given) == len(rows), f"{len(rows)} multipliers are needed, one a row")
-        signed = [whole(y, -inf) for y in given]
+        need(len(duals) == len(rows), f"{len(rows)} multipliers are needed, one a row")
+        signed = [whole(y, -inf) for y in duals]
         wrong = any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows))
         need(not wrong, "a multiplier has the wrong sign")
-        tail = [(y, held) for y, (held, *_) in zip(signed[len(self.rows) :], cuts) if y]
+        tail = [(y, members) for y, (members, *_) in zip(signed[len(self.rows) :], cuts) if y]
         work = sum([len(self.columns[j][2]) for j in columns]) + 10 * len(rows)
         self._step(work + (len(columns) + 10) * (len(tail) + 4), BUSY)
         rests, top = list[int](), dict[int, int]()
         for j in columns:
             (group, *_), gain, entries = self.columns[j]
             rest = over * gain - sum([signed[row] * factor for row, factor in entries])
-            rests.append(rest - sum([y for y, held in tail if j in held]) if tail else rest)
+            rests.append(rest - sum([y for y, members in tail if j in members]) if tail else rest)
             top[group] = max(top.get(group, rests[-1]), rests[-1])
         total = sum(y * right for y, (_, right) in zip(signed, rows))
         for group, size in enumerate(self.groups):
@@ -694,7 +694,7 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     need(fits, "the plan does not place exactly the tasks of the instance")
     at = [x.node.get(places[name], -1) for name in x.task]
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
-    held = x.held(at)
+    held = x.node_amounts(at)
     apart = F(sum(h[-3] for h in held), x.unit[-1])  # what leaves the nodes
     apart += sum(rate for i, to, rate in x.shuffled if at[i] not in {at[j] for j in to})
     values = {"internode_traffic": apart, "imc_gain": x.total_traffic - apart, "feasible": F(1)}

@@ -112,7 +112,9 @@ def _starts_broken(result: Result, text: bytes) -> bool:
 def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None]:
     """Return what `certified` does, in up to a minute or twice the time of the solve."""
     limit = max(_MOST_SECONDS, 2 * result.times.get("total", 0.0))
-    return _kept(result, lambda: certified(result, text, nodes=_MOST_CASES, seconds=limit))
+    return _or_uncertified(
+        result, lambda: certified(result, text, nodes=_MOST_CASES, seconds=limit)
+    )
 
 
 def claims(result: Result) -> bool:
@@ -137,7 +139,9 @@ def affordable(
     if not claims(result) or _SHARE * spent < _LEAST + _loading() + making:
         return result
     seconds = (_SHARE * spent - _loading()) / 2  # what is written is checked
-    best, document = _kept(result, lambda: certified(result, text(), nodes=_CASES, seconds=seconds))
+    best, document = _or_uncertified(
+        result, lambda: certified(result, text(), nodes=_CASES, seconds=seconds)
+    )
     return result if document is None or not _carries(best) else best
 
 
@@ -155,7 +159,7 @@ def _carries(result: Result) -> bool:
     return result.certified_gap <= result.gap + _SAME
 
 
-def _kept(
+def _or_uncertified(
     result: Result, prove: Callable[[], tuple[Result, dict[str, Any] | None]]
 ) -> tuple[Result, dict[str, Any] | None]:
     """Prove; what was solved is not lost with its certificate."""

@@ -333,12 +333,12 @@ def is_objective(name: str) -> bool:
     return True
 
 
-def figures_of(placement: Placement, asked: str = "") -> dict[str, Any]:
+def figures_of(placement: Placement, objective: str = "") -> dict[str, Any]:
     """Compute every figure that a placement has, by name; a costly one only where it is asked.
 
     Of a placement that lacks tasks only what does not need the whole job.
     """
-    wanted = {figure.name for figure in find_objective(asked).singles} if asked else set()
+    wanted = {figure.name for figure in find_objective(objective).singles} if objective else set()
     return {
         figure.name: figure.value(placement)
         for figure in FIGURES

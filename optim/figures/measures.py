@@ -100,8 +100,8 @@ def entered_leaving(instance: Instance, node: Ints) -> Bools:
     if instance.limits.into_leaving or not leaving.any():
         return np.zeros(len(node), dtype=np.bool_)
     at_home = (home >= 0) & leaving[home]
-    found: Bools = (node >= 0) & leaving[node] & ~at_home & instance.has_open_node
-    return found
+    entered: Bools = (node >= 0) & leaving[node] & ~at_home & instance.has_open_node
+    return entered
 
 
 def moved_tasks(instance: Instance, node: Ints) -> Any:
@@ -203,10 +203,10 @@ def crossing_rates(instance: Instance, node: Ints) -> Floats:
 
 def _multiples(room: Floats, need: Floats) -> Floats:
     """How often a need fits into room; no room is none, and no need never fills it."""
-    found = np.full(need.shape, np.inf)
+    multiples = np.full(need.shape, np.inf)
     with np.errstate(over="ignore"):  # more often than there are numbers
-        np.divide(np.maximum(room, 0.0), need, out=found, where=need > 0)
-    return found
+        np.divide(np.maximum(room, 0.0), need, out=multiples, where=need > 0)
+    return multiples
 
 
 @dataclass(frozen=True, eq=False)

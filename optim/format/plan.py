@@ -310,12 +310,12 @@ class Plan:
 
 
 def _indices(values: ArrayLike, length: int, below: int) -> Ints:
-    given = np.asarray(values)
-    if given.shape != (length,):
-        raise ValueError(f"expected {length} indices, one a task; got shape {given.shape}")
-    if length and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= below):
+    indices = np.asarray(values)
+    if indices.shape != (length,):
+        raise ValueError(f"expected {length} indices, one a task; got shape {indices.shape}")
+    if length and (indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= below):
         raise ValueError("every task needs a place; an index is out of range, or not whole")
-    array = np.array(given, dtype=np.int32)
+    array = np.array(indices, dtype=np.int32)
     array.flags.writeable = False
     return array
 

@@ -233,9 +233,11 @@ def _row_hashes(instance: Instance) -> _Words:
         for here, there in ((block.sources, block.targets), (block.targets, block.sources)):
             hashes[here] += weight * marks[there].sum(axis=0, dtype=np.uint64)
     for number, near in enumerate(instance.flows.local):  # by block: no pair says who is alike
-        own = _mixed(np.array([[2 * number, 0], [2 * number + 1, 0]], dtype=np.uint64) + _LOCAL)
-        hashes[near.sources] += own[0]
-        hashes[near.targets] += own[1]
+        end_marks = _mixed(
+            np.array([[2 * number, 0], [2 * number + 1, 0]], dtype=np.uint64) + _LOCAL
+        )
+        hashes[near.sources] += end_marks[0]
+        hashes[near.targets] += end_marks[1]
     return hashes
 
 
@@ -325,9 +327,9 @@ def staying_order(groups: TaskGroups, classes: NodeClasses, counts: Counts, near
     before = counts_of(groups, classes, near, len(classes.node_class))
     return np.concatenate(
         [
-            classes.indptr[k] + matched(counts[mine], before[mine])
+            classes.indptr[k] + matched(counts[of_class], before[of_class])
             for k in range(classes.num_classes)
-            for mine in [slice(classes.indptr[k], classes.indptr[k + 1])]
+            for of_class in [slice(classes.indptr[k], classes.indptr[k + 1])]
         ]
     )
 

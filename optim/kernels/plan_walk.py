@@ -800,7 +800,7 @@ def walk(i, x, guard, random, parameters, best, record, noise, keep, change):
     levels, before = np.zeros(i[LEVELS]), np.zeros(i[LEVELS])
     tasks, targets = np.zeros(MOST_TASKS, np.int64), np.zeros(MOST_TASKS, np.int64)
     sources, touched = np.zeros(MOST_TASKS, np.int64), np.zeros(2 * MOST_TASKS, np.int64)
-    found, lead, again = False, 0.0, True
+    written, lead, again = False, 0.0, True
     # references of the powers depend on the values, and loss on the powers' reference: till stable
     while again:
         _fill(i, x, guard)
@@ -812,14 +812,14 @@ def walk(i, x, guard, random, parameters, best, record, noise, keep, change):
     energy = _energy(i, x, before, lead, record, keep, level, aim, price)
     stops = parameters[STOPS] != 0.0
     if not stops and _is_whole(i, x) and _better(i, x, before, record, noise):
-        found = True
+        written = True
         _take(i, x, best, before, record)
     # geometric cooling: after k of n steps hot · (cold / hot)^(k / n)
     heat, cooling = parameters[HOT], 1.0
     if steps > 0 and parameters[HOT] > 0.0:
         cooling = (parameters[COLD] / parameters[HOT]) ** (1.0 / steps)
     for _ in range(steps):
-        if found and stops:
+        if written and stops:
             break
         heat *= cooling
         change[4] += 1.0
@@ -845,10 +845,10 @@ def walk(i, x, guard, random, parameters, best, record, noise, keep, change):
         if _is_whole(i, x):
             change[0] += 1.0
             if _better(i, x, levels, record, noise):
-                found = True
+                written = True
                 _take(i, x, best, levels, record)
                 energy = _energy(i, x, levels, now, record, keep, level, aim, price)
-    return found
+    return written
 
 
 @helper

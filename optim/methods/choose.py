@@ -144,9 +144,9 @@ def is_suitable(method: Method, instance: Instance, *, repair: bool = False) -> 
 
 
 def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
-    asked = {figure.name for figure in find_objective(method.objective).singles}
+    figures = {figure.name for figure in find_objective(method.objective).singles}
     for need in method.needs:
-        if need in _ONLY_FOR and not asked.intersection(_ONLY_FOR[need]):
+        if need in _ONLY_FOR and not figures.intersection(_ONLY_FOR[need]):
             continue
         missing = _MISSING[need](instance)
         if missing is not None:
@@ -285,9 +285,11 @@ def choices(
     Raises `InvalidInput`: nothing registered suits what the instance holds.
     """
     objective = None if objective is None else find_objective(objective).name
-    known, taken = set(method_names()), set()
+    installed, taken = set(method_names()), set()
     candidates = [
-        (name, why) for name, why in _candidates(instance, time_limit, objective) if name in known
+        (name, why)
+        for name, why in _candidates(instance, time_limit, objective)
+        if name in installed
     ]
     if prefer is not None:
         same = [one for one in candidates if one[0] == prefer]

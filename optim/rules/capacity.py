@@ -129,8 +129,8 @@ def _restricted_that_fit_nowhere(instance: Instance, most: Floats) -> list[int]:
     for start in range(0, len(owner), step):
         part = slice(start, start + step)
         fits[part] = _fits(table.load[owner[part]], most[table.allowed_indices[part]])
-    found: list[int] = table.restricted[~table.any_allowed(fits)].tolist()
-    return found
+    misfits: list[int] = table.restricted[~table.any_allowed(fits)].tolist()
+    return misfits
 
 
 def _fits(load: Floats, most: Floats) -> Bools:
@@ -230,7 +230,7 @@ def above(instance: Instance) -> list[tuple[int, int]]:
     return [(t, r) for (_, r), t in worst.items()]
 
 
-def _found(instance: Instance) -> Iterator[Violation]:
+def _violations_of_tasks(instance: Instance) -> Iterator[Violation]:
     """The task of each operator that is most above what it can use, and the remedy."""
     tasks = instance.tasks
     for t, r in above(instance):
@@ -273,8 +273,8 @@ MAX_LOAD = Rule(
     form=Form.TASK,
     present=_max_load_present,
     dropped=lambda instance: instance.with_max_load(np.full((1, 1), np.inf)),
-    violations=lambda placement: _found(placement.instance),
-    proofs=_found,
+    violations=lambda placement: _violations_of_tasks(placement.instance),
+    proofs=_violations_of_tasks,
     rows=(Rows(lambda placement: placement.instance.tasks.load, _limit, _max_load_loosened),),
 )
 
@@ -403,9 +403,9 @@ def _node_key(instance: Instance) -> NDArray[np.int64]:
     behind: list[list[object]] = [[] for _ in range(instance.num_nodes)]
     for i in np.flatnonzero(np.isfinite(links.capacity)).tolist():
         nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]].tolist()
-        own = (links.capacity[i], links.background[i], int(links.direction[i]))
+        link_key = (links.capacity[i], links.background[i], int(links.direction[i]))
         for n in nodes:
-            behind[n].append(own if len(nodes) == 1 else (i,))
+            behind[n].append(link_key if len(nodes) == 1 else (i,))
     return labelled(tuple(sorted(some, key=repr)) for some in behind)
 
 

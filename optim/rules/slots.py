@@ -140,18 +140,18 @@ def _fill(placement: Placement) -> Floats:
 def _needed(placement: Placement) -> Floats:
     """(N,) slots that each node's tasks take at least; 0 where those that there are suffice."""
     instance = without_slot_sets(_WITHOUT_WORKERS(placement.instance))
-    node, found = placement.node, np.zeros(instance.num_nodes)
+    node, needed = placement.node, np.zeros(instance.num_nodes)
     if _present(instance) is None and instance.limits.max_tasks_per_slot is None:
-        return found
+        return needed
     if placement.slot_assignment.slot is not None:
-        return found
+        return needed
     for n in np.flatnonzero((instance.nodes.slots >= 0) & (placement.counts > 0)).tolist():
         there = np.where(node == n, n, -1).astype(node.dtype)
         for slots in range(int(instance.nodes.slots[n]), int(placement.counts[n]) + 1):
             if slots and assign_slots(_with_slots(instance, n, slots), there).slot is not None:
-                found[n] = slots
+                needed[n] = slots
                 break
-    return found
+    return needed
 
 
 def _with_slots(instance: Instance, n: Any, slots: Any) -> Instance:

@@ -306,10 +306,10 @@ def _limit(task: SolveTask, end: Exit) -> LinearTermination:
 
 
 def _better(task: SolveTask, one: float | None, other: float | None) -> float | None:
-    known = [value for value in (one, other) if value is not None]
-    if not known:
+    values = [value for value in (one, other) if value is not None]
+    if not values:
         return None
-    return max(known) if task.arrays.sense == "min" else min(known)
+    return max(values) if task.arrays.sense == "min" else min(values)
 
 
 BACKEND = CpSatBackend()

@@ -73,8 +73,8 @@ def write_model(path: str | Path, posed: PosedModel, instance: Instance, method:
         offset=factor * arrays.offset,
     )  # fmt: skip
     tasks, nodes = instance.tasks.ids, instance.nodes.ids
-    own = {"resource": instance.resources, "link": instance.links.ids, **posed.ids}
-    columns, rows = model_names(model, {"task": tasks, "other": tasks, "node": nodes, **own})
+    other_ids = {"resource": instance.resources, "link": instance.links.ids, **posed.ids}
+    columns, rows = model_names(model, {"task": tasks, "other": tasks, "node": nodes, **other_ids})
     arrays, rows = _one_sided(arrays, rows)
     name = _UNSAFE.sub("_", instance.name) or "model"
     text = mps_text(arrays, name, columns, rows, (f"{method} of {instance.name!r}", objective))
@@ -105,8 +105,8 @@ def _names(block: VariableBlock | RowBlock, ids: Ids) -> list[str]:
     parts = []
     for kind, index in of.items():
         each = np.broadcast_to(np.asarray(index), shape).ravel().tolist()
-        known = ids.get(kind)
-        parts.append(list(map(str, each)) if known is None else [known[i] for i in each])
+        names = ids.get(kind)
+        parts.append(list(map(str, each)) if names is None else [names[i] for i in each])
     return [f"{block.name}[{','.join(part)}]" for part in zip(*parts, strict=True)]
 
 

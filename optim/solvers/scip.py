@@ -80,12 +80,12 @@ class _Log:
             self.handed_over = time.perf_counter()
         elif "given by solution candidate storage" in line:
             self.accepted = "are infeasible" not in line
-        elif found := _STATUS_LINE.match(line):
-            self.status = found.group(1)
-        elif found := _DUAL.match(line):
-            self.bound = _finite(float(found.group(1)), self.bound)
-        elif found := _ROW.search(line):
-            self._row(found.group(1), found.group(2))
+        elif match := _STATUS_LINE.match(line):
+            self.status = match.group(1)
+        elif match := _DUAL.match(line):
+            self.bound = _finite(float(match.group(1)), self.bound)
+        elif match := _ROW.search(line):
+            self._row(match.group(1), match.group(2))
 
     def _row(self, dual: str, primal: str) -> None:
         proven = None

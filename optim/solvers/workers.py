@@ -427,11 +427,13 @@ def scip(folder: str, deadline: str, parameters: str) -> None:
 
 
 def _result(solver: Any, count: int) -> dict[str, Any]:
-    found = bool(solver.has_solution())
+    has_solution = bool(solver.has_solution())
     return {
         "status": solver.status().name,
         "message": solver.status_string(),
-        "objective": solver.objective_value() if found else None,
+        "objective": solver.objective_value() if has_solution else None,
         # one by one: as an array they would need an import of numpy
-        "x": array("d", map(solver.variable_value, range(count))).tobytes() if found else None,
+        "x": array("d", map(solver.variable_value, range(count))).tobytes()
+        if has_solution
+        else None,
     }

@@ -73,7 +73,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], rule: Callable[..., float]) -> None:
         self.function, self.rule, self.steps = function, rule, 0.0
         names = _parameters(function)
-        self._asked = [names.index(name) for name in _parameters(rule)]
+        self._rule_arguments = [names.index(name) for name in _parameters(rule)]
         self._draws = "seed" in names
         update_wrapper(self, function)
 
@@ -87,7 +87,7 @@ class Kernel:
 
     def steps_of(self, *args: Any) -> float:
         """Estimate the steps of a call."""
-        return self.rule(*[args[i] for i in self._asked])
+        return self.rule(*[args[i] for i in self._rule_arguments])
 
     def _is_short(self, steps: float) -> bool:
         self.steps += steps
@@ -110,8 +110,11 @@ class Kernel:
     def on_disk(self) -> bool:
         """Whether somebody compiled it before."""
         file = Path(self.function.__code__.co_filename)
-        own = os.environ.get("NUMBA_CACHE_DIR")
-        folders = [file.parent / "__pycache__", *(Path(own).glob("*") if own else ())]
+        cache_folder = os.environ.get("NUMBA_CACHE_DIR")
+        folders = [
+            file.parent / "__pycache__",
+            *(Path(cache_folder).glob("*") if cache_folder else ()),
+        ]
         name = f"{file.stem}.{self.function.__qualname__}-*.nbi"
         return any(any(folder.glob(name)) for folder in folders)
 

@@ -71,8 +71,8 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES, *, pipe: bool = Fal
     return data
 
 
-def _too_large(path: Path, found: str, max_bytes: int) -> InvalidInput:
-    reason = f"is too large ({found}; at most {max_bytes} are read)"
+def _too_large(path: Path, size: str, max_bytes: int) -> InvalidInput:
+    reason = f"is too large ({size}; at most {max_bytes} are read)"
     return InvalidInput(
         Problem(str(path), None, reason, "use the group form, or split the instance")
     )

@@ -144,19 +144,19 @@ class ProgressRecorder:
 
     def _thinned(self) -> list[TracePoint]:
         """Drop every second entry in which only the bound moved."""
-        kept: list[TracePoint] = []
+        thinned: list[TracePoint] = []
         for i, point in enumerate(self._points):
             same = i > 0 and self._points[i - 1].incumbent == point.incumbent
             if not same or i % 2 == 0 or i == len(self._points) - 1:
-                kept.append(point)
-        return kept
+                thinned.append(point)
+        return thinned
 
     def _improve(self, name: str, value: float | None, sign: float) -> bool:
         """Take a value in place of the known one where it is larger, times a sign; whether so."""
-        known = getattr(self, name)
+        current = getattr(self, name)
         if value is None or not math.isfinite(value):
             return False
-        if known is not None and sign * value <= sign * known + _noise(known):
+        if current is not None and sign * value <= sign * current + _noise(current):
             return False
         setattr(self, name, float(value))
         return True

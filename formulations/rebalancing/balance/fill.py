@@ -187,10 +187,10 @@ def give(fixed, begin, state, i, j, goal):
 @kernel
 def ranges(fixed, begin, state):
     """Return (2, N) the least and the greatest load of each node's key groups."""
-    found = np.empty((2, len(state.deviation)))
+    least_and_most = np.empty((2, len(state.deviation)))
     for node in range(len(state.deviation)):
-        note_range(fixed, begin, state, found, node)
-    return found
+        note_range(fixed, begin, state, least_and_most, node)
+    return least_and_most
 
 
 @helper

@@ -608,14 +608,16 @@ def prepare_balance(
     left = settings.remaining()
     half = None if left is None else time.perf_counter() + SEARCH_SHARE * left
     watch = Watch(half, offer=settings.offer)
-    bound, found = 0.0, None
+    bound, placement = 0.0, None
     try:
         bound = forced_moves_bound(problem, watch)
     except KeyboardInterrupt:
         watch.interrupted = True
     if not watch.interrupted and tries:
-        found = search_balance(problem, tuple(starts), settings.seed, bound, tries, watch)
-    return Prepared(bound, [*([] if found is None else [found]), *starts], watch.interrupted)
+        placement = search_balance(problem, tuple(starts), settings.seed, bound, tries, watch)
+    return Prepared(
+        bound, [*([] if placement is None else [placement]), *starts], watch.interrupted
+    )
 
 
 #: Allowed sets of more entries than this are not made: the model would be far larger.

@@ -466,9 +466,9 @@ class Restarts:
                     if changed is None:
                         break
                     slot, sure = self.assign(changed, work // 20)
-                    found = self.within(slot)
-                    if found is not None:
-                        return found, True
+                    renumbered_slot = self.within(slot)
+                    if renumbered_slot is not None:
+                        return renumbered_slot, True
                     proven &= sure and slot is None
         return None, proven
 
