@@ -46,7 +46,7 @@ def mean_interval(values: ArrayLike) -> Estimate:
     """
     from scipy.special import stdtrit
 
-    known = _known(values)
+    known = _without_nan(values)
     mean = float(known.mean()) if known.size else math.nan
     if known.size < 2:
         return Estimate(mean, math.nan, math.nan, known.size)
@@ -62,7 +62,7 @@ def median_interval(values: ArrayLike) -> Estimate:
     """
     from scipy.special import bdtr
 
-    known = np.sort(_known(values))
+    known = np.sort(_without_nan(values))
     middle = float(np.median(known)) if known.size else math.nan
     # the k-th smallest and largest hold the median with 1 - 2 P(B < k), B binomial
     k = int(np.searchsorted(bdtr(np.arange(known.size + 1.0), known.size, 0.5), 0.025))
@@ -86,7 +86,7 @@ def bootstrap_interval(values: ArrayLike) -> Estimate:
     """
     from scipy.special import ndtr, stdtrit
 
-    found = np.sort(_known(values))
+    found = np.sort(_without_nan(values))
     size = found.size
     if size < 2 or size > MOST_RESAMPLED:
         mean = mean_interval(found)
@@ -192,6 +192,6 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _known(values: ArrayLike) -> NDArray[np.float64]:
+def _without_nan(values: ArrayLike) -> NDArray[np.float64]:
     found = np.asarray(values, dtype=float)
     return found[~np.isnan(found)]

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         if args.option or args.output:
             remedy = f"one of {', '.join(KINDS.names())}"
             raise InvalidInput(Problem("KIND", None, "is missing", remedy))
-        print_all(KINDS, _told, as_json=args.json)
+        print_all(KINDS, _notes_of, as_json=args.json)
         return 0
     instance = KINDS.get(args.kind).make(args.seed, dict(args.option))
     if args.output:
@@ -51,6 +51,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _told(kind: Kind) -> list[str]:
+def _notes_of(kind: Kind) -> list[str]:
     source = [f"  {kind.source}"] if kind.source else []
     return source if kind.random else [*source, "  nothing is random: there is no seed but 0"]

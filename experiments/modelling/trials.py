@@ -136,7 +136,7 @@ class _Slot:
         self.for_core: deque[int] = deque()
         self.idle, self.core_busy = threads, False
         self.outside_free = 0.0
-        self.worked = self.held = self.clock = 0.0
+        self.worked = self.thread_seconds = self.clock = 0.0
 
     def run(self, warm_up: float) -> TrialResult:
         """Simulate until the time is over."""
@@ -162,7 +162,7 @@ class _Slot:
         measured = max(self.seconds - warm_up, 1e-12)
         task = self.task
         memory = task.memory + task.memory_per_thread * self.threads
-        memory += task.memory_per_tuple * self.held / measured
+        memory += task.memory_per_tuple * self.thread_seconds / measured
         return TrialResult(times, latencies, 100.0 * self.worked / measured, memory)
 
     def _advance(self, now: float, warm_up: float) -> None:
@@ -170,7 +170,7 @@ class _Slot:
         # time before the end of the warm-up does not count
         passed = max(0.0, now - max(self.clock, warm_up))
         self.worked += passed * self.core_busy
-        self.held += passed * (self.threads - self.idle)
+        self.thread_seconds += passed * (self.threads - self.idle)
         self.clock = now
 
     def _start(self, now: float) -> None:
@@ -266,15 +266,15 @@ class _Running:
                 worker.join()
         wall = time.perf_counter() - self.began
         # processor time of the workers: of the process without that of the feeding thread
-        own = (time.process_time() - busy) - (time.thread_time() - feeding)
+        worker_time = (time.process_time() - busy) - (time.thread_time() - feeding)
         grown = max(0, _resident_bytes() - memory)
         if self.failed:
             raise self.failed[0]
-        kept = sorted(pair for pair in self.done if pair[0] >= warm_up * self.seconds)
+        counted = sorted(pair for pair in self.done if pair[0] >= warm_up * self.seconds)
         return TrialResult(
-            [when for when, _ in kept],
-            [latency for _, latency in kept],
-            100.0 * max(0.0, own) / wall,
+            [when for when, _ in counted],
+            [latency for _, latency in counted],
+            100.0 * max(0.0, worker_time) / wall,
             100.0 * grown / slot_memory,
         )
 

@@ -102,27 +102,27 @@ def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
         remedy = "give each task its node there, for example from a plan of `streamplace solve`"
         problems.append(Problem(f"{names[0]}: tasks[].node", None, reason, remedy))
     for period, name in zip(periods[1:], names[1:], strict=True):
-        for what, mine, theirs in (
+        for what, actual, expected in (
             ("tasks", period.tasks.ids, first.tasks.ids),
             ("nodes", period.nodes.ids, first.nodes.ids),
             ("resources", period.resources, first.resources),
         ):
-            if mine != theirs:
-                problems.append(_unlike(name, what, mine, theirs, names[0]))
+            if actual != expected:
+                problems.append(_unlike(name, what, actual, expected, names[0]))
     raise_any(problems[:20])
 
 
 def _unlike(
-    name: str, what: str, mine: Sequence[str], theirs: Sequence[str], first: str
+    name: str, what: str, actual: Sequence[str], expected: Sequence[str], first: str
 ) -> Problem:
-    missing = [item for item in theirs if item not in set(mine)]
-    extra = [item for item in mine if item not in set(theirs)]
-    told = []
+    missing = [item for item in expected if item not in set(actual)]
+    extra = [item for item in actual if item not in set(expected)]
+    differences = []
     if missing:
-        told.append(f"lacks {listed(missing, _SHOWN)}")
+        differences.append(f"lacks {listed(missing, _SHOWN)}")
     if extra:
-        told.append(f"has {listed(extra, _SHOWN)} besides")
-    reason = " and ".join(told) or "stand in another order"
+        differences.append(f"has {listed(extra, _SHOWN)} besides")
+    reason = " and ".join(differences) or "stand in another order"
     return Problem(f"{name}: {what}", None, f"{reason}, unlike {first}", "make them the same")
 
 
@@ -140,14 +140,14 @@ _QUIETEST = 4.0  # Hour of least load.
 
 def day_periods(seed: int, **parameters: Any) -> list[Instance]:
     """Return the periods of a day, by `PARAMETERS`. Raises `InvalidInput`: they do not do."""
-    made: list[Instance] = []
+    periods: list[Instance] = []
 
     def keep(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-        made.extend(_build_all(rng, name, p))
-        return made[0]
+        periods.extend(_build_all(rng, name, p))
+        return periods[0]
 
     Kind("day", "a synthetic day", PARAMETERS, keep).make(seed, parameters)
-    return made
+    return periods
 
 
 def _build_all(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> list[Instance]:

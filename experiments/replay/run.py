@@ -100,11 +100,11 @@ def run_replay(
     policies = _read_policies(setting, options)
     folder = ReplayFolder(Path(output))
     with folder.writing(_record(periods, options)):
-        known = {name: folder.load(name) for name in policies}
+        progress = {name: folder.load(name) for name in policies}
         total = len(policies) * len(periods)
-        tell = Teller(total, sum(len(p.rows) for p in known.values()), quiet)
+        tell = Teller(total, sum(len(p.rows) for p in progress.values()), quiet)
         for name, policy in policies.items():
-            progressed = known[name]
+            progressed = progress[name]
             state = progressed.state or first_state(setting, policy)
             for period in range(len(progressed.rows), len(periods)):
                 began = time.perf_counter()
@@ -114,7 +114,7 @@ def run_replay(
                 progressed.state = state
                 folder.save(name, progressed)
                 tell(name, row)
-        return _finish(folder, known, len(periods))
+        return _finish(folder, progress, len(periods))
 
 
 def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy]:
@@ -151,16 +151,16 @@ def _record(periods: Sequence[Instance], options: ReplayOptions) -> dict[str, An
     }
 
 
-def _finish(folder: ReplayFolder, known: dict[str, Progressed], periods: int) -> Replayed:
+def _finish(folder: ReplayFolder, progress: dict[str, Progressed], periods: int) -> Replayed:
     """Write rows, table and picture of the policies of this call."""
-    rows = tuple(row for progressed in known.values() for row in progressed.rows)
-    summaries = tuple(summarise(name, p.rows, p.seconds) for name, p in known.items())
+    rows = tuple(row for progressed in progress.values() for row in progressed.rows)
+    summaries = tuple(summarise(name, p.rows, p.seconds) for name, p in progress.items())
     write_rows(folder.path, rows)
     lines = [[s["policy"], *(text(s[key]) for _, key, text in FIGURES)] for s in summaries]
     heads = ["policy", *(heading for heading, _, _ in FIGURES)]
     write_atomic(folder.path / "summary.md", markdown(heads, lines))
     title = f"{periods} periods from {rows[0]['name']}"
-    drawing = draw({name: p.rows for name, p in known.items()}, title)
+    drawing = draw({name: p.rows for name, p in progress.items()}, title)
     write_atomic(folder.path / "replay.svg", drawing)
     return Replayed(folder.path, summaries, rows)
 
@@ -209,8 +209,8 @@ def summarise(
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+    present = [value for value in values if value is not None]
+    return math.fsum(present) / len(present) if present else None
 
 
 class Teller:
@@ -245,16 +245,16 @@ PANELS = (
 
 def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:
     """Return the rows of each policy drawn as SVG, the same bytes for the same rows."""
-    every = [row for mine in rows.values() for row in mine]
+    every = [row for policy_rows in rows.values() for row in policy_rows]
     shown = [panel for panel in PANELS if any(row[panel[0]] is not None for row in every)]
     style = styles((policy, policy) for policy in rows)
     with canvas(len(shown), title, (10.0, 1.0 + 1.7 * len(shown))) as (figure, axes):
         panels = axes if len(shown) > 1 else [axes]
         for panel, (key, label) in zip(panels, shown, strict=True):
-            for policy, mine in rows.items():
-                known = [(row["period"], row[key]) for row in mine if row[key] is not None]
-                line = {**style[policy].line, "markevery": markers(len(known))}
-                panel.plot(*zip(*known, strict=True), **line, label=style[policy].label)
+            for policy, policy_rows in rows.items():
+                points = [(row["period"], row[key]) for row in policy_rows if row[key] is not None]
+                line = {**style[policy].line, "markevery": markers(len(points))}
+                panel.plot(*zip(*points, strict=True), **line, label=style[policy].label)
             panel.set_ylabel(label)
             panel.set_ylim(bottom=0)
             panel.spines[["top", "right"]].set_visible(False)
@@ -348,8 +348,8 @@ class ReplayFolder:
             return Progressed(*read_stored(content, policy))
         except InvalidInput as error:
             remedy = "remove it to begin this policy anew, or choose another folder"
-            told = [replace(problem, remedy=remedy) for problem in error.problems]
-            raise InvalidInput(told, str(path)) from None
+            problems = [replace(problem, remedy=remedy) for problem in error.problems]
+            raise InvalidInput(problems, str(path)) from None
 
     def save(self, policy: str, progressed: Progressed) -> None:
         """Store rows and state of a policy, both or neither."""
@@ -682,10 +682,10 @@ def _moving_load(
         return counted
     amount = costs.migration * instance.tasks.migration_cost[moving]
     old, new = before.places[moving], after.places[moving]
-    for mine, others in ((old, new), (new, old)):
+    for places, other_places in ((old, new), (new, old)):
         # (moves, 2) places that the other deployment does not have
-        changed = (mine[:, :, None] != others[:, None, :]).all(axis=2)
-        changed[:, 1] &= mine[:, 1] != mine[:, 0]  # a whole key group has its node twice
+        changed = (places[:, :, None] != other_places[:, None, :]).all(axis=2)
+        changed[:, 1] &= places[:, 1] != places[:, 0]  # a whole key group has its node twice
         for place in (0, 1):
-            counted += np.bincount(mine[:, place], amount * changed[:, place], instance.num_nodes)
+            counted += np.bincount(places[:, place], amount * changed[:, place], instance.num_nodes)
     return counted

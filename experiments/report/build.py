@@ -91,12 +91,12 @@ def summarise(findings: Findings) -> tuple[str, ...]:
 
 def _undrained(findings: Findings) -> str:
     """Say, before all else, which plans leave tasks on nodes that are to be emptied."""
-    left = {name: item["undrained"] for name, item in findings.contestants.items()}
-    told = [f"{name} ({count})" for name, count in left.items() if count]
-    if not told:
+    undrained = {name: item["undrained"] for name, item in findings.contestants.items()}
+    texts = [f"{name} ({count})" for name, count in undrained.items() if count]
+    if not texts:
         return ""
-    plans = plural(sum(left.values()), "plan")
-    return f"Not drained: {plans} with tasks on leaving nodes, of {some(told, _NAMED)}."
+    plans = plural(sum(undrained.values()), "plan")
+    return f"Not drained: {plans} with tasks on leaving nodes, of {some(texts, _NAMED)}."
 
 
 def _size(findings: Findings) -> str:
@@ -191,14 +191,14 @@ def _failed(findings: Findings) -> str:
     failed = findings.failed
     if not failed:
         return ""
-    told = []
+    texts = []
     for item in failed[:_NAMED]:
         reason = shortened(first_line(item["error"]), _LONGEST)
         why = ": ".join(filter(None, (VERDICTS[item["verdict"]], reason)))
         case = findings.labels.case(item["problem"]).name
-        told.append(f"{item['contestant']} on {case} ({why})")
+        texts.append(f"{item['contestant']} on {case} ({why})")
     more = f"; and {len(failed) - _NAMED:,} more, listed at the end" if len(failed) > _NAMED else ""
-    return f"{plural(len(failed), 'run')} failed: {'; '.join(told)}{more}."
+    return f"{plural(len(failed), 'run')} failed: {'; '.join(texts)}{more}."
 
 
 # -- the whole report ------------------------------------------------------------------------------
@@ -330,18 +330,22 @@ def _plan(
     moved = int(((instance.tasks.node != node) & (instance.tasks.node >= 0)).sum())
     # each move undone is measured on the whole plan: moves × tasks steps
     few = moved * instance.num_tasks <= _MOST_WORK
-    found = why_plan(instance, record["method"], node, record["objective_name"], worths=few)
-    assert found.objective is not None
-    assert found.evaluation is not None
+    explanation = why_plan(instance, record["method"], node, record["objective_name"], worths=few)
+    assert explanation.objective is not None
+    assert explanation.evaluation is not None
     bound = record["best_bound"]
-    reference = found.objective.reference_of(found.evaluation)
-    gap = found.objective.gap(found.evaluation.objective(found.objective.name), bound, reference)
-    told = objective_line(instance, replace(found, bound=bound, gap=gap))
-    note = f"{told}; {plural(moved, 'move')}, {plural(len(found.binding), 'rule')} that bind"
-    lines = [f"Plan of {record['contestant']}.", *_fullest(instance, found)]
+    reference = explanation.objective.reference_of(explanation.evaluation)
+    gap = explanation.objective.gap(
+        explanation.evaluation.objective(explanation.objective.name), bound, reference
+    )
+    summary = objective_line(instance, replace(explanation, bound=bound, gap=gap))
+    note = (
+        f"{summary}; {plural(moved, 'move')}, {plural(len(explanation.binding), 'rule')} that bind"
+    )
+    lines = [f"Plan of {record['contestant']}.", *_fullest(instance, explanation)]
     if not few:
         lines.append("What single moves are worth is left out: too many moves of too many tasks.")
-    return Part(title, note, tuple(lines), tuple(_tables(number, instance, found)))
+    return Part(title, note, tuple(lines), tuple(_tables(number, instance, explanation)))
 
 
 def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
@@ -577,7 +581,7 @@ def write_report(report: Report, output: Path) -> list[Path]:
         return f"{folder.name}/{table.key}.csv".replace(" ", "%20")
 
     page, markdown = to_html(report), report_markdown(report, csv_name)
-    _made(folder, "--output", "choose another place")
+    _make_folder(folder, "--output", "choose another place")
     for table in report.tables:
         write_atomic(folder / f"{table.key}.csv", to_csv(table))
     write_atomic(output.with_suffix(".md"), markdown)
@@ -590,10 +594,10 @@ def figures_folder(text: str | Path) -> Path:
 
     Raises `InvalidInput`: it cannot be made.
     """
-    return _made(Path(text), "--figures", "choose another")
+    return _make_folder(Path(text), "--figures", "choose another")
 
 
-def _made(folder: Path, argument: str, remedy: str) -> Path:
+def _make_folder(folder: Path, argument: str, remedy: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

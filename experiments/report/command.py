@@ -81,12 +81,12 @@ def run(args: argparse.Namespace) -> int:
             write_drawings(report, figures)
         if args.latex:
             write_latex(report, figures or paths[2])
-    told = [f"{output.removesuffix(page.name)}{path.name}" for path in paths]
-    told += [args.figures] if figures else []
+    locations = [f"{output.removesuffix(page.name)}{path.name}" for path in paths]
+    locations += [args.figures] if figures else []
     console = answer_console()
     print_report(report, console)
     console.print()
-    for path, what in zip(told, ("report", "Markdown", "tables", "figures"), strict=False):
+    for path, what in zip(locations, ("report", "Markdown", "tables", "figures"), strict=False):
         console.print(f"{what:<9} {path}", soft_wrap=True)
     return int(ExitCode.OK)
 

@@ -80,8 +80,8 @@ def _filled(column: Any) -> NDArray[Any]:
         column = np.ma.filled(*(column, None) if texts else (column.astype(float), np.nan))
     found = np.asarray(column)
     if texts:  # a few that stand in many rows: one object each
-        known: dict[Any, Any] = {}
-        found[:] = [known.setdefault(text, text) for text in found.tolist()]
+        shared: dict[Any, Any] = {}
+        found[:] = [shared.setdefault(text, text) for text in found.tolist()]
     return found
 
 
@@ -133,7 +133,7 @@ def _check_file(path: Path) -> int:
     try:
         with connect() as con:
             names = {row["name"] for row in ask(con, f"SELECT name FROM {footer('schema', path)}")}
-            (told,) = ask(con, f"SELECT num_rows FROM {footer('file_metadata', path)}")
+            (metadata,) = ask(con, f"SELECT num_rows FROM {footer('file_metadata', path)}")
     except duckdb.Error as error:
         reason = f"cannot be read as Parquet: {first_line(error)}"
         raise _refused(path, reason, _REMEDY) from None
@@ -141,7 +141,7 @@ def _check_file(path: Path) -> int:
     if missing:
         reason = f"lacks columns of a sweep's rows: {listed(missing, _SHOWN)}"
         raise _refused(path, reason, _REMEDY)
-    return int(told["num_rows"])
+    return int(metadata["num_rows"])
 
 
 def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
@@ -589,7 +589,7 @@ _OVER_CASES = ", ".join(
 )
 
 
-def _own(condition: str, mean: Callable[[str], str]) -> str:
+def _own_gaps(condition: str, mean: Callable[[str], str]) -> str:
     """Return SQL per objective, contestant and case: gaps, counts of plans."""
     return f"""
 SELECT objective_name, contestant, problem, {_per_case(mean)},
@@ -778,7 +778,7 @@ SELECT problem, infeasible_by FROM infeasible_problems ORDER BY problem
 """,
     # per objective and contestant: the three gaps, mean over cases and worst run
     "own_gaps": f"""
-WITH per_case AS ({_own("alone", "max({})".format)} UNION ALL {_own("NOT alone", mean)})
+WITH per_case AS ({_own_gaps("alone", "max({})".format)} UNION ALL {_own_gaps("NOT alone", mean)})
 SELECT objective_name, contestant, {_OVER_CASES}, count(*) AS cases,
   CAST(sum(runs) AS BIGINT) AS runs, CAST(sum(plans) AS BIGINT) AS plans,
   CAST(sum(proved) AS BIGINT) AS proved, CAST(sum(best) AS BIGINT) AS best

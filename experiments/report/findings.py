@@ -117,8 +117,8 @@ class MetricFindings:
     @property
     def order(self) -> list[str]:
         """Contestants with a plan somewhere, the best first."""
-        known = [item for item in self.contestants.values() if item["num_gap_known"]]
-        ranks = ranking(known, dict.fromkeys(self.contestants, self.num_measured))
+        measured = [item for item in self.contestants.values() if item["num_gap_known"]]
+        ranks = ranking(measured, dict.fromkeys(self.contestants, self.num_measured))
         return sorted(ranks, key=ranks.__getitem__)
 
 
@@ -152,11 +152,13 @@ def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
     sweep = ask(con, queries.SWEEP)[0]
     shift = time_shift(sweep["median_seconds"])
     buckets = sweep["num_sizes"] > _MOST_SIZES
-    given = {"shift": shift, "buckets": buckets}
-    of_metrics = _by_metric({n: ask(con, text, **given) for n, text in queries.OF_METRICS.items()})
+    parameters = {"shift": shift, "buckets": buckets}
+    of_metrics = _by_metric(
+        {n: ask(con, text, **parameters) for n, text in queries.OF_METRICS.items()}
+    )
     names = values_of(con, "contestant_name")
     metrics = (_metric(con, of_metrics, figure, names, buckets) for figure in COMPARED)
-    told = {name: ask(con, text, **given) for name, text in queries.OF_RUNS.items()}
+    answers = {name: ask(con, text, **parameters) for name, text in queries.OF_RUNS.items()}
     moments = time_grid(sweep["least_seconds"], sweep["most_seconds"])
     lines = (
         anytime(ask_columns(con, queries.ANYTIME, objective=name), name, names, moments)
@@ -167,11 +169,11 @@ def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
         names=names,
         sweep=sweep,
         shift=shift,
-        contestants=_by(told.pop("contestants"), "contestant"),
-        infeasible={row["problem"]: row["infeasible_by"] for row in told.pop("infeasible")},
+        contestants=_by(answers.pop("contestants"), "contestant"),
+        infeasible={row["problem"]: row["infeasible_by"] for row in answers.pop("infeasible")},
         metrics=tuple(metric for metric in metrics if metric is not None),
         anytime=[row for line in lines for row in line],
-        **told,
+        **answers,
     )
 
 
@@ -187,17 +189,17 @@ def anytime(
     # the first moment at which a step counts; what has no time, or a later one, never does
     at = np.searchsorted(moments, np.where(np.isnan(seconds), math.inf, seconds))
     for who in np.unique(contestant).tolist():
-        mine = contestant == who
-        _, run = np.unique(place[mine], return_inverse=True)
+        of_contestant = contestant == who
+        _, run = np.unique(place[of_contestant], return_inverse=True)
         reached = np.full((run.max() + 1, len(moments) + 1), math.nan)
         # of several steps between two moments the last
-        last = np.append((np.diff(run) != 0) | (np.diff(at[mine]) != 0), True)
-        reached[run[last], at[mine][last]] = gap[mine][last]
+        last = np.append((np.diff(run) != 0) | (np.diff(at[of_contestant]) != 0), True)
+        reached[run[last], at[of_contestant][last]] = gap[of_contestant][last]
         steps_at = np.where(np.isnan(reached), -1, np.arange(len(moments) + 1))
         latest = np.maximum.accumulate(steps_at, axis=1)[:, :-1]
-        held = np.where(latest < 0, math.inf, np.take_along_axis(reached, latest, axis=1))
-        half = math.ceil(len(held) / 2) - 1
-        for moment, value in zip(moments, np.partition(held, half, axis=0)[half], strict=True):
+        gap_at = np.where(latest < 0, math.inf, np.take_along_axis(reached, latest, axis=1))
+        half = math.ceil(len(gap_at) / 2) - 1
+        for moment, value in zip(moments, np.partition(gap_at, half, axis=0)[half], strict=True):
             yield {
                 "objective_name": objective, "contestant": names[who], "moment": moment,
                 "gap": None if math.isinf(value) else float(value),
@@ -216,9 +218,12 @@ def ranking(rows: Rows, cases: Mapping[str, int]) -> dict[str, tuple[float, str]
     widest = max((item["worst_gap_known"] or 0.0 for item in rows), default=0.0)
     ranks = {}
     for item in rows:
-        name, known = item["contestant"], item["num_gap_known"]
-        missing = max(0, cases[name] - known) * max(1.0, widest)
-        ranks[name] = (((item["gap_known"] or 0.0) * known + missing) / max(1, cases[name]), name)
+        name, measured = item["contestant"], item["num_gap_known"]
+        missing = max(0, cases[name] - measured) * max(1.0, widest)
+        ranks[name] = (
+            ((item["gap_known"] or 0.0) * measured + missing) / max(1, cases[name]),
+            name,
+        )
     return ranks
 
 
@@ -409,11 +414,11 @@ def contradictions(con: DuckDBPyConnection) -> list[Contradiction]:
         for row in ask(con, query):
             runs, name = (row["first"], row["second"]), row["objective_name"]
             first, second = map(_run_name, runs)
-            told = text.format(
+            message = text.format(
                 first=first, second=second, name=name, a=row["first_value"], b=row["second_value"]
             )
             instance = row["first"]["instance"]
-            one = Contradiction(kind, instance, first, second, f"{instance}: {told}")
+            one = Contradiction(kind, instance, first, second, f"{instance}: {message}")
             found.setdefault((name, frozenset(run["run_key"] for run in runs)), one)
     return list(found.values())
 

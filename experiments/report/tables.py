@@ -251,12 +251,12 @@ def _long_table(
     """Return a table of `count` rows, given by column; the first ones are made of cells."""
     first = (column.tolist() if isinstance(column, np.ndarray) else column
              for column in values(MOST_ROWS))  # fmt: skip
-    known = ([None if value != value else value for value in column] for column in first)
+    cells = ([None if value != value else value for value in column] for column in first)
     return Table(
         key,
         title,
         tuple(columns),
-        tuple(row(*line) for line in zip(*known, strict=True)),
+        tuple(row(*line) for line in zip(*cells, strict=True)),
         caption,
         values=lambda: values(count),
         num_more=max(0, count - MOST_ROWS),
@@ -294,8 +294,8 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return one row a case: the optimum or the bound, and what each method reaches."""
     words, lead = WORDS[metric.name], 1 + len(findings.labels.level_names)
     cases = findings.labels.cases
-    known = [_known(findings, metric, case) for case in cases]
-    is_open = any(bound is not None for _, bound in known)
+    bounds = [_optimum_or_bound(findings, metric, case) for case in cases]
+    is_open = any(bound is not None for _, bound in bounds)
     columns = (
         *_case_columns(findings),
         Column("proven_optimum", "Optimum", words.kind),
@@ -303,21 +303,21 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
         *_contestant_columns(findings, metric, words.kind),
     )
 
-    def cells(case: Case, known: Sequence[float | None]) -> tuple[Cell, ...]:
-        told: list[Any] = [*known] if is_open else [known[0]]
+    def cells(case: Case, bounds: Sequence[float | None]) -> tuple[Cell, ...]:
+        shown: list[Any] = [*bounds] if is_open else [bounds[0]]
         if case.problem in findings.infeasible:
-            told[0] = Cell(None, f"infeasible (by {listed(findings.infeasible[case.problem])})")
+            shown[0] = Cell(None, f"infeasible (by {listed(findings.infeasible[case.problem])})")
             reached = [Cell(None)] * len(metric.order)
         else:
             status = metric.status.get(case.problem)
             reached = [_value_cell(metric, case, name, status) for name in metric.order]
-        return row(case.instance, *case.levels, *told, *reached)
+        return row(case.instance, *case.levels, *shown, *reached)
 
     def values() -> list[Any]:
         places = metric.cells.places(metric.order, [case.problem for case in cases])
         reached = (metric.cells.take(words.value, column) for column in places.T)
-        told = [list(column) for column in zip(*known, strict=True)]
-        return [*_case_values(cases), *(told if is_open else told[:1]), *reached]
+        shown = [list(column) for column in zip(*bounds, strict=True)]
+        return [*_case_values(cases), *(shown if is_open else shown[:1]), *reached]
 
     caption = (
         f"{words.heading} of the feasible plans, mean over the seeds. The shade grows with the "
@@ -329,7 +329,7 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
         f"{words.slug}-by-case",
         f"{words.heading} by case",
         columns,
-        tuple(map(cells, cases[:MOST_ROWS], known)),
+        tuple(map(cells, cases[:MOST_ROWS], bounds)),
         caption,
         lead=lead,
         values=values,
@@ -337,7 +337,7 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
     )
 
 
-def _known(
+def _optimum_or_bound(
     findings: Findings, metric: MetricFindings, case: Case
 ) -> tuple[float | None, float | None]:
     """Return the optimum of a case, or the best bound where it is open."""
@@ -398,16 +398,18 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     places = cells.places(order, [case.problem for case in cases])
     # the pairs that were run: which case, whom, and where the row of the pair is
     of_case, who = np.nonzero(places >= 0)
-    named = _case_values(cases)
+    case_columns = _case_values(cases)
     bounds = [(metric.status.get(case.problem) or {}).get("best_bound") for case in cases]
     best_bound, names = np.array(bounds, dtype=float), np.array(order, dtype=object)
     measures = ("value", "collocation_factor")[: 2 if words.relative else 1]
 
     def values(count: int) -> list[Any]:
-        mine, ran = of_case[:count], places[of_case[:count], who[:count]]
+        case_index, ran = of_case[:count], places[of_case[:count], who[:count]]
         verdicts, said_by = (cells.take(name, ran).tolist() for name in ("verdicts", "said_by"))
-        told = {text: _verdicts(text, VERDICTS) for text in set(verdicts)}
-        said = {text: listed([one for one in text.split(",") if one]) for text in set(said_by)}
+        verdict_texts = {text: _verdicts(text, VERDICTS) for text in set(verdicts)}
+        prover_texts = {
+            text: listed([one for one in text.split(",") if one]) for text in set(said_by)
+        }
         reached, certified, gaps = (
             [cells.take(name, ran) for name in group]
             for group in (
@@ -417,9 +419,10 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
             )
         )
         return [
-            *(column[mine] for column in named), names[who[:count]],
-            [told[text] for text in verdicts], *reached, [said[text] for text in said_by],
-            *certified, best_bound[mine], *gaps,
+            *(column[case_index] for column in case_columns), names[who[:count]],
+            [verdict_texts[text] for text in verdicts], *reached,
+            [prover_texts[text] for text in said_by],
+            *certified, best_bound[case_index], *gaps,
         ]  # fmt: skip
 
     lead = 2 + len(findings.labels.level_names)
@@ -590,10 +593,10 @@ def own_gap_table(findings: Findings, objective: str) -> Table:
     ranks = ranking(found, {item["contestant"]: item["cases"] for item in found})
     found.sort(key=lambda item: ranks[item["contestant"]])
     best = next(item for item in findings.own_best if item["objective_name"] == objective)
-    known = 0.0 if best["plans"] else None
+    best_gap = 0.0 if best["plans"] else None
     summary = best | {
-        "contestant": VIRTUAL_BEST, "num_gap_optimum": best["proved"], "gap_known": known,
-        "worst_gap_known": known, "best": best["plans"],
+        "contestant": VIRTUAL_BEST, "num_gap_optimum": best["proved"], "gap_known": best_gap,
+        "worst_gap_known": best_gap, "best": best["plans"],
     }  # fmt: skip
 
     def record(item: Record) -> Record:

@@ -44,14 +44,14 @@ _MISSING = re.compile(
 )
 
 
-def connector_remedy(told: str, uri: str) -> str | None:
+def connector_remedy(message: str, uri: str) -> str | None:
     """Return what to do where an error says that there is no connector for a URI, else None.
 
-    `told`: what Spark or Hadoop said.
+    `message`: what Spark or Hadoop said.
     `uri`: what was to be read or written.
     """
     scheme = _SCHEME.match(uri)
-    if scheme is None or not _MISSING.search(told):
+    if scheme is None or not _MISSING.search(message):
         return None
     name = scheme[1].lower()
     package = _OTHERS.get(name)
@@ -166,12 +166,12 @@ def files_at(text: str | Path, master: str = "local[1]") -> Iterator[Path]:
     if not is_remote(text):
         yield local_path(text)
         return
-    with tempfile.TemporaryDirectory(prefix="streamplace-") as made:
-        local = Path(made) / str(text).rstrip("/").rpartition("/")[2]
+    with tempfile.TemporaryDirectory(prefix="streamplace-") as scratch:
+        local = Path(scratch) / str(text).rstrip("/").rpartition("/")[2]
         yield local
         with place_at(str(text), master) as place:
             # the output last: whoever finds it finds what it names
-            for path in sorted(Path(made).iterdir(), key=lambda path: (path == local, path)):
+            for path in sorted(Path(scratch).iterdir(), key=lambda path: (path == local, path)):
                 beside = place.beside(path.name)
                 beside.settle()
                 beside.put(path)
@@ -206,7 +206,7 @@ class Place:
     def __init__(self, by: Any, uri: str) -> None:
         self.uri, self._by = uri, by
         self._renames = hasattr(by, "sparkContext")
-        with self._told("cannot be reached"):
+        with self._as_invalid_input("cannot be reached"):
             self._fs: Any = _Hadoop(by, uri) if self._renames else by
             path: str = self._fs._strip_protocol(uri).rstrip("/")
         parent, _, self.name = path.rpartition("/")
@@ -224,7 +224,7 @@ class Place:
         """
         if not self._renames:
             return
-        with self._told("cannot be put in order"):
+        with self._as_invalid_input("cannot be put in order"):
             if self._fs.exists(self._old):
                 # cut off between the two renames: the new one, if it is there, is whole
                 if not self._fs.exists(self.target):
@@ -235,7 +235,7 @@ class Place:
 
     def fetch(self, local: Path) -> bool:
         """Copy what is there to a local path; False where nothing is."""
-        with self._told("cannot be read"):
+        with self._as_invalid_input("cannot be read"):
             return self._fs.exists(self.target) and self._get(self.target, local)
 
     def beside(self, name: str) -> Place:
@@ -244,7 +244,7 @@ class Place:
 
     def fetch_new(self, name: str, local: Path) -> None:
         """Copy what Spark has written below `new` to a local path."""
-        with self._told("cannot be read"):
+        with self._as_invalid_input("cannot be read"):
             self._get(f"{self.new}/{name}", local)
 
     def put(self, local: Path) -> None:
@@ -255,21 +255,21 @@ class Place:
         Raises `InvalidInput`: it cannot be written, or did not arrive whole; what was there is
             still there.
         """
-        wanted = _local_sizes(local)
-        if not wanted:
+        sizes = _local_sizes(local)
+        if not sizes:
             raise InvalidInput(Problem("--output", self.uri, "has nothing to be written"))
-        with self._told("cannot be written"):
+        with self._as_invalid_input("cannot be written"):
             target = self.new if self._renames else self.target
             if self._renames:
                 self._fs.rm(self.new)
-            for name in wanted:
+            for name in sizes:
                 path = f"{target}/{name}".rstrip("/")
                 self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
                 self._fs.put_file(str(local / name), path)
             if not self._renames:
                 return
             # sizes as listed there: an upload may end early without an error
-            if {name: size for name, (size, _) in self._files(self.new).items()} != wanted:
+            if {name: size for name, (size, _) in self._files(self.new).items()} != sizes:
                 self._fs.rm(self.new)
                 reason = "did not take everything that was written"
                 raise InvalidInput(Problem("--output", self.uri, reason, _REMEDY))
@@ -286,7 +286,7 @@ class Place:
 
     def state(self) -> dict[str, Any]:
         """Return sizes and times of what is there, to find out later whether it was changed."""
-        with self._told("cannot be read"):
+        with self._as_invalid_input("cannot be read"):
             return self._files(self.target) if self._fs.exists(self.target) else {}
 
     def _undo(self) -> None:
@@ -312,15 +312,15 @@ class Place:
         return True
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        known: tuple[type[Exception], ...] = (OSError, EOFError)
+    def _as_invalid_input(self, what: str) -> Iterator[None]:
+        caught: tuple[type[Exception], ...] = (OSError, EOFError)
         if self._renames:
             from py4j.protocol import Py4JError
 
-            known = (*known, Py4JError)
+            caught = (*caught, Py4JError)
         try:
             yield
-        except known as error:
+        except caught as error:
             text = java_line(error)[:300] if hasattr(error, "java_exception") else cause_of(error)
             remedy = connector_remedy(text, self.uri) or _REMEDY
             raise InvalidInput(Problem("--output", self.uri, f"{what}: {text}", remedy)) from None
@@ -365,8 +365,8 @@ class _Hadoop:
                 if status.isDirectory():
                     waiting.append(inside)
                 else:
-                    told = {"size": status.getLen(), "mtime": status.getModificationTime()}
-                    found[str(inside.toString())] = told
+                    file_info = {"size": status.getLen(), "mtime": status.getModificationTime()}
+                    found[str(inside.toString())] = file_info
         return found
 
 

@@ -118,7 +118,7 @@ def local_folders() -> dict[str, str]:
         return {}
     remove_left(base)
     try:
-        return {_SETTING: _own(base, os.getpid())}
+        return {_SETTING: _own_folder(base, os.getpid())}
     except OSError:
         return {}  # Spark finds out by itself, and reports
 
@@ -130,14 +130,14 @@ def with_temporary_folder(settings: Mapping[str, str]) -> dict[str, str]:
     has in ``java.io.tmpdir``; there the next process removes them. These options stand before
     ``spark.driver.extraJavaOptions``, so that a folder that is named there is taken.
     """
-    given = settings.get(JAVA_OPTIONS, "")
+    java_options = settings.get(JAVA_OPTIONS, "")
     base = Path(tempfile.gettempdir()).absolute()
     remove_left(base)
     try:
-        folder = _own(base, os.getpid())
+        folder = _own_folder(base, os.getpid())
     except OSError:
         return dict(settings)
-    return {**settings, JAVA_OPTIONS: f"{quoted(f'{_TEMPORARY}={folder}')} {given}".strip()}
+    return {**settings, JAVA_OPTIONS: f"{quoted(f'{_TEMPORARY}={folder}')} {java_options}".strip()}
 
 
 def quoted(option: str) -> str:
@@ -184,7 +184,7 @@ def temporary_files_in(folders: Mapping[str, str]) -> Iterator[None]:
 
 
 @functools.cache
-def _own(base: Path, pid: int) -> str:
+def _own_folder(base: Path, pid: int) -> str:
     """Make the folder of this process, locked for as long as it lives."""
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     Lock(folder, folder=True).acquire()
@@ -265,12 +265,12 @@ def check_master(master: str, task_cpus: int = 1) -> None:
 
 def check_reachable(master: str) -> None:
     """Refuse a master of which no address answers: Spark itself tries for more than a minute."""
-    found = _ADDRESSES.fullmatch(master)
-    if found is None:
+    parsed = _ADDRESSES.fullmatch(master)
+    if parsed is None:
         return
-    told = []
-    usual = (80 if found["scheme"] == "http" else 443) if master.startswith("k8s") else None
-    for address in found["addresses"].split(","):
+    failures = []
+    usual = (80 if parsed["scheme"] == "http" else 443) if master.startswith("k8s") else None
+    for address in parsed["addresses"].split(","):
         try:
             parts = urlsplit(f"//{address}")
             host, port = parts.hostname, parts.port or usual
@@ -283,8 +283,8 @@ def check_reachable(master: str) -> None:
             with socket.create_connection((host, port), REACH_SECONDS):
                 return
         except OSError as error:
-            told.append(f"{host}:{port}: {error.strerror or error}")
-    reason = f"cannot be reached ({'; '.join(told)})"
+            failures.append(f"{host}:{port}: {error.strerror or error}")
+    reason = f"cannot be reached ({'; '.join(failures)})"
     raise InvalidInput(Problem("--master", master, reason, "start it, or check host and port"))
 
 

@@ -77,18 +77,18 @@ Reporter = AbstractContextManager["Callable[[SweepProgress], None]"]
 
 
 @contextmanager
-def reporter(wanted: bool) -> Iterator[Callable[[SweepProgress], None]]:
+def reporter(shown: bool) -> Iterator[Callable[[SweepProgress], None]]:
     """Show progress on standard error: a bar on a terminal, a line every ten seconds in a log."""
-    line, told = StatusLine(), -1
+    line, reported = StatusLine(), -1
 
     def tell(moment: SweepProgress) -> None:
-        nonlocal told
-        for text in moment.news if wanted else ():
+        nonlocal reported
+        for text in moment.news if shown else ():
             line.say(text)
         now, last = time.monotonic(), moment.done == moment.total
-        if not wanted or (moment.done == told and not line.live) or not (last or line.due(now)):
+        if not shown or (moment.done == reported and not line.live) or not (last or line.due(now)):
             return
-        told = moment.done
+        reported = moment.done
         failed = f", {moment.failed} failed" if moment.failed else ""
         text = f"{moment.done:,}/{moment.total:,} runs{failed}, {duration(moment.seconds)}"
         if line.live and moment.done:
@@ -329,12 +329,12 @@ class Spreader:
 
     def _submit(self, runs: Sequence[Run], chunks: Sequence[Sequence[int]]) -> None:
         """Run the Spark job; called in a thread of its own."""
-        known = {run.instance.sha256: run.instance.packed for run in runs}
+        packed_by_hash = {run.instance.sha256: run.instance.packed for run in runs}
         within = [[runs[i] for i in chunk] for chunk in chunks]
         # instances that few chunks need travel with these, the others by broadcast
-        carried = _carried(within, known, self._slots)
+        carried = _carried(within, packed_by_hash, self._slots)
         packed = [pack_chunk(chunk, carried) for chunk in within]
-        shared = {sha256: text for sha256, text in known.items() if sha256 not in carried}
+        shared = {sha256: text for sha256, text in packed_by_hash.items() if sha256 not in carried}
         documents = self._context.broadcast(shared)
         keep = None
         if self._collect:
@@ -387,19 +387,23 @@ def _varied(runs: Sequence[Run]) -> list[str]:
 def failure_text(row: Mapping[str, Any], varied: Sequence[str]) -> str:
     """Name a failed run and say why: ``timeout: flux on drain (seed=1): ran longer than 5 s``."""
     factors = dict(row["factors"])
-    told = ", ".join(f"{name}={factors[name]}" for name in varied if name in factors)
-    where = f"{row['method_label']} on {row['instance']}" + (f" ({told})" if told else "")
+    factors_text = ", ".join(f"{name}={factors[name]}" for name in varied if name in factors)
+    where = f"{row['method_label']} on {row['instance']}" + (
+        f" ({factors_text})" if factors_text else ""
+    )
     reason = (row["error"] or "no reason given").strip().partition("\n")[0][:_REASON_CHARACTERS]
     text = f"{row['outcome']}: {where}: {reason}"
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _carried(
-    chunks: Sequence[Sequence[Run]], known: Mapping[str, bytes], slots: int
+    chunks: Sequence[Sequence[Run]], packed_by_hash: Mapping[str, bytes], slots: int
 ) -> frozenset[str]:
     """Return the instances that go with their chunks: small ones that few workers need."""
     needed = Counter(sha256 for c in chunks for sha256 in {run.instance.sha256 for run in c})
-    return frozenset(s for s, times in needed.items() if times <= slots and len(known[s]) <= _LARGE)
+    return frozenset(
+        s for s, times in needed.items() if times <= slots and len(packed_by_hash[s]) <= _LARGE
+    )
 
 
 class _Job:
@@ -451,10 +455,10 @@ def _can_write(token: str, _: Any) -> list[bool]:
     path = Path(token)
     if not path.exists():
         return [False]
-    mine = path.with_name(f".probe-{uuid.uuid4().hex}")
+    probe = path.with_name(f".probe-{uuid.uuid4().hex}")
     try:
-        mine.touch()
-        mine.unlink()
+        probe.touch()
+        probe.unlink()
     except OSError:
         return [False]
     return [True]

@@ -145,19 +145,21 @@ def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, st
 
     for values in itertools.product(*entry.parameters.values()):
         parameters = dict(zip(entry.parameters, values, strict=True))
-        made: dict[str, int] = {}
+        first_seeds: dict[str, int] = {}
         for seed in entry.seeds:
             instance = generate(entry.kind, seed=seed, **parameters)
-            if made.setdefault(content_hash(instance), seed) != seed:
+            if first_seeds.setdefault(content_hash(instance), seed) != seed:
                 continue
-            told = {"kind": entry.kind, **parameters, "seed": seed}
-            factors = {f"instance.{key}": as_text(value) for key, value in told.items()}
-            hint = ", ".join(f"{k}={as_text(v)}" for k, v in told.items())
+            description = {"kind": entry.kind, **parameters, "seed": seed}
+            factors = {f"instance.{key}": as_text(value) for key, value in description.items()}
+            hint = ", ".join(f"{k}={as_text(v)}" for k, v in description.items())
             yield instance, hint, factors
-        again = len(set(entry.seeds)) - len(made)
+        again = len(set(entry.seeds)) - len(first_seeds)
         if again:
             what = ", ".join([entry.kind, *(f"{k}={as_text(v)}" for k, v in parameters.items())])
-            notes.append(f"{what}: {again} of {again + len(made)} seeds make an instance again")
+            notes.append(
+                f"{what}: {again} of {again + len(first_seeds)} seeds make an instance again"
+            )
 
 
 def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepared]:
@@ -188,6 +190,6 @@ def vary(base: Prepared, variations: Sequence[tuple[Variation, Any]]) -> Prepare
     from optim.format.instance import Instance
 
     varied = Instance.from_dict(apply_all(parse_json(base.text()), variations))
-    told = ", ".join(f"{variation.name}={as_text(value)}" for variation, value in variations)
-    prepared = Prepared.of(varied, f"{base.name} [{told}]", base.factors)
+    description = ", ".join(f"{variation.name}={as_text(value)}" for variation, value in variations)
+    prepared = Prepared.of(varied, f"{base.name} [{description}]", base.factors)
     return dataclasses.replace(prepared, base=base.name, base_sha256=base.sha256)

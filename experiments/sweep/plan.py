@@ -142,7 +142,7 @@ class Card:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     takes_warm_start: bool = True
     cold: bool = True
-    known: bool = False
+    registered: bool = False
     chooses_objective: bool = True
     content: str = ""
 
@@ -156,7 +156,7 @@ class Card:
         return cls(
             **{name: getattr(method, name) for name in same},
             defaults=defaults,
-            known=True,
+            registered=True,
             chooses_objective=len(method.objectives) > 1 or "objective" in defaults,
             content=_content_of(reference),
         )
@@ -171,9 +171,9 @@ class Card:
             case "objective":
                 return self.chooses_objective
             case "solver":
-                return bool(self.solvers) or not self.known
+                return bool(self.solvers) or not self.registered
         return (
-            not self.known
+            not self.registered
             or not factor.startswith(OPTION_PREFIX)
             or factor.removeprefix(OPTION_PREFIX) in self.defaults
         )
@@ -207,10 +207,14 @@ def label_of(entry: MethodEntry, card: Card, options: Mapping[str, Any], shown: 
     `shown`: further settings to show, those of `LABELLED` that vary in the sweep.
     """
     if entry.label is None:
-        told = {k: v for k, v in options.items() if k not in card.defaults or card.defaults[k] != v}
+        shown_options = {
+            k: v for k, v in options.items() if k not in card.defaults or card.defaults[k] != v
+        }
     else:
-        told = {k: v for k, v in options.items() if k in entry.varied or k not in entry.options}
-    parts = [f"{key}={as_text(value)}" for key, value in {**told, **shown}.items()]
+        shown_options = {
+            k: v for k, v in options.items() if k in entry.varied or k not in entry.options
+        }
+    parts = [f"{key}={as_text(value)}" for key, value in {**shown_options, **shown}.items()]
     name = entry.label or card.name
     return f"{name} ({', '.join(parts)})" if parts else name
 
@@ -307,9 +311,9 @@ class RegistryChecks:
         places += [(f"matrix.{key}[{i}]", v) for i, v in enumerate(spec.factors.get(key, ()))]
         places += [(f"matrix.include[{i}].{key}", e.get(key)) for i, e in enumerate(spec.include)]
         for path, entry in self.entries:
-            own = (entry.settings.get(key),)
-            given: Sequence[str | None] = entry.solvers if key == "solver" else own
-            places += [(f"{path}.{key}", value) for value in given]
+            setting = (entry.settings.get(key),)
+            names: Sequence[str | None] = entry.solvers if key == "solver" else setting
+            places += [(f"{path}.{key}", value) for value in names]
         return ((path, value) for path, value in places if value)
 
     def _words_of_objectives(self) -> set[str]:
@@ -341,9 +345,9 @@ class RegistryChecks:
 # -- the matrix, with the semantics of GitHub Actions: product, then exclude, then include ---------
 
 
-def equal(_key: str, held: Any, wanted: Any) -> bool:
+def equal(_key: str, value: Any, named: Any) -> bool:
     """Return whether a combination's value is the one that an entry names."""
-    return bool(held == wanted)
+    return bool(value == named)
 
 
 def size(factors: Mapping[str, Sequence[Any]]) -> int:
@@ -385,11 +389,11 @@ def expand(
     ]
     # the keys of each before inclusion; equal ones share a set, for there may be a million
     shared: dict[frozenset[str], frozenset[str]] = {}
-    own = [shared.setdefault(keys, keys) for keys in map(frozenset, combinations)]
+    key_sets = [shared.setdefault(keys, keys) for keys in map(frozenset, combinations)]
     alone: list[Combination] = []
     for entry in include:
         fits = False
-        for combination, keys in zip(combinations, own, strict=True):
+        for combination, keys in zip(combinations, key_sets, strict=True):
             # an entry adds factors that are lacking, and overwrites none of the product
             if all(
                 key in keys and matches(key, combination[key], value)
@@ -458,8 +462,8 @@ class _Planner:
         by_name = {p.name: p for p in prepared}
         different = len({p.content for p in prepared})
         if different < len(prepared):
-            told = f"{len(prepared)} instances hold {different} different contents"
-            self.again.append(f"{told}: equal ones count as one case in reports")
+            message = f"{len(prepared)} instances hold {different} different contents"
+            self.again.append(f"{message}: equal ones count as one case in reports")
         unique: dict[str, Run] = {}
         for combination in combinations:
             for run in self._runs(combination, by_name):
@@ -493,23 +497,25 @@ class _Planner:
         spec = self.spec
         names = tuple(p.name for p in prepared)
         factors = {"instance": names, **spec.factors}
-        own = tuple(s for m in spec.factors.get("method", ()) for s in m.solvers)
+        method_solvers = tuple(s for m in spec.factors.get("method", ()) for s in m.solvers)
         for kind in ("exclude", "include"):
             for i, entry in enumerate(getattr(spec, kind)):
                 for key in entry if kind == "exclude" else entry.keys() & {"instance"}:
-                    values = factors[key] + own if key == "solver" else factors[key]
+                    values = factors[key] + method_solvers if key == "solver" else factors[key]
                     if not any(_matches(key, value, entry[key]) for value in values):
-                        told = entry[key].method if key == "method" else entry[key]
+                        shown = entry[key].method if key == "method" else entry[key]
                         what = "instance" if key == "instance" else f"value of {key}"
                         reason = f"is no {what} of this sweep"
-                        self._refuse(f"matrix.{kind}[{i}].{key}", reason, value=told)
+                        self._refuse(f"matrix.{kind}[{i}].{key}", reason, value=shown)
         combinations = expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         if any("method" not in combination for combination in combinations):
             reason = "makes runs of its own, and names no method"
             self._refuse("matrix.include", reason, 'add method = "…"')
-        return [meant for combination in combinations for meant in self._meant(combination)]
+        return [
+            resolved for combination in combinations for resolved in self._by_label(combination)
+        ]
 
-    def _meant(self, combination: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _by_label(self, combination: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Put the methods that an include of its own names by their label in its place."""
         entry: MethodEntry | None = combination.get("method")
         methods = self.spec.factors.get("method", ())
@@ -535,11 +541,11 @@ class _Planner:
         # combinations that mean the same run are one, or an exclude would hit one of several
         if any(combination[key] != self.spec.factors[key][0] for key in dropped):
             return  # the first value stands for all of them
-        kept = {key: value for key, value in combination.items() if key not in dropped}
+        remaining = {key: value for key, value in combination.items() if key not in dropped}
         if not solvers:
-            yield kept
+            yield remaining
         for solver in solvers:
-            yield {**kept, "solver": solver}
+            yield {**remaining, "solver": solver}
 
     def _runs(
         self, combination: Mapping[str, Any], prepared: Mapping[str, Prepared]
@@ -562,16 +568,16 @@ class _Planner:
                 yield self._run(entry, card, combination, instance, settings)
 
     def _varied(self, base: Prepared, variations: list[Any]) -> Prepared | None:
-        told = repr([(v.name, value) for v, value in variations])
-        found = self.varied.get((base.name, told))
-        if found is None:
+        key = repr([(v.name, value) for v, value in variations])
+        prepared = self.varied.get((base.name, key))
+        if prepared is None:
             try:
-                found = inst.vary(base, variations)
+                prepared = inst.vary(base, variations)
             except InvalidInput as error:
                 self.problems += [p for p in error.problems if p not in self.problems]
                 return None
-            self.varied[base.name, told] = found
-        return found
+            self.varied[base.name, key] = prepared
+        return prepared
 
     def _settings(
         self, entry: MethodEntry, card: Card, combination: Mapping[str, Any]
@@ -591,14 +597,14 @@ class _Planner:
         if not card.chooses_objective and "objective" not in entry.settings:
             chosen["objective"] = None
         settings = dataclasses.replace(self.spec.defaults, **chosen)
-        wanted = (
+        solvers = (
             (settings.solver,) if "solver" in combination or not entry.solvers else entry.solvers
         )
-        for named in wanted:
-            solver = named or card.default_solver
-            if card.known and not card.solvers:
+        for choice in solvers:
+            solver = choice or card.default_solver
+            if card.registered and not card.solvers:
                 solver = None
-            elif card.known and solver is not None and solver not in card.solvers:
+            elif card.registered and solver is not None and solver not in card.solvers:
                 self.skipped[entry.label or entry.method, solver] += 1
                 continue
             yield dataclasses.replace(settings, solver=solver)
@@ -611,20 +617,22 @@ class _Planner:
         instance: Prepared,
         settings: Settings,
     ) -> Run:
-        given = {
+        option_factors = {
             key.removeprefix(OPTION_PREFIX): value
             for key, value in combination.items()
             if key.startswith(OPTION_PREFIX)
         }
-        taken = {k: v for k, v in given.items() if not card.known or k in card.defaults}
-        options = {**entry.options, **taken}
-        own = {key: getattr(settings, key) for key in LABELLED}
+        accepted = {
+            k: v for k, v in option_factors.items() if not card.registered or k in card.defaults
+        }
+        options = {**entry.options, **accepted}
+        labelled = {key: getattr(settings, key) for key in LABELLED}
         # an objective that a labelled entry gives is what its label stands for
-        said = {"objective"} if entry.label is not None else set()
-        given_here = entry.settings.keys() - said | combination.keys()
-        shown = {k: v for k, v in own.items() if v and k in given_here}
+        implied = {"objective"} if entry.label is not None else set()
+        explicit = entry.settings.keys() - implied | combination.keys()
+        shown = {k: v for k, v in labelled.items() if v and k in explicit}
         label = label_of(entry, card, options, shown)
-        factors = self._told(combination, instance, settings, label, options)
+        factors = self._run_factors(combination, instance, settings, label, options)
         varied = {k: combination[k] for k in self.spec.variations if k in combination}
         # the same file elsewhere is the same method; another text in it is another one
         method = f"{card.name} {card.content}" if card.content else entry.method
@@ -633,7 +641,7 @@ class _Planner:
             key, instance, entry.method, label, card.family, card.kind, options, settings, factors
         )
 
-    def _told(
+    def _run_factors(
         self,
         combination: Mapping[str, Any],
         instance: Prepared,
@@ -641,22 +649,22 @@ class _Planner:
         label: str,
         options: Mapping[str, Any],
     ) -> dict[str, str]:
-        told: dict[str, Any] = {"instance": instance.base, **instance.factors, "method": label}
-        told |= {key: combination[key] for key in self.spec.variations if key in combination}
-        told |= {f"{OPTION_PREFIX}{name}": value for name, value in options.items()}
+        factors: dict[str, Any] = {"instance": instance.base, **instance.factors, "method": label}
+        factors |= {key: combination[key] for key in self.spec.variations if key in combination}
+        factors |= {f"{OPTION_PREFIX}{name}": value for name, value in options.items()}
         # all that decides the outcome, so that no two runs of one key each look alike in a report
-        told |= {
+        factors |= {
             k: getattr(settings, k) for k in SETTINGS if k in combination or k not in NOT_IN_KEY
         }
         for key, usual in (("repair", False), ("certificate", False), ("starts", "own")):
             if getattr(settings, key) == usual and key not in combination:
-                del told[key]
-        return {key: as_text(value) for key, value in told.items() if value not in (None, ())}
+                del factors[key]
+        return {key: as_text(value) for key, value in factors.items() if value not in (None, ())}
 
 
-def _matches(key: str, held: Any, wanted: Any) -> bool:
+def _matches(key: str, value: Any, named: Any) -> bool:
     if key == "method":
-        return bool(held.answers_to(wanted))
+        return bool(value.answers_to(named))
     if key == "instance":
-        return held == wanted or fnmatch.fnmatchcase(held, wanted)
-    return bool(held == wanted)
+        return value == named or fnmatch.fnmatchcase(value, named)
+    return bool(value == named)

@@ -252,31 +252,33 @@ class Spec:
         `base`: folder that file globs are relative to.
         Raises `InvalidInput`: with everything that is wrong with it.
         """
-        given = document if isinstance(document, dict) else {}
+        raw = document if isinstance(document, dict) else {}
         problems: list[Problem] = []
         top = check_toml(_SWEEP, document, problems)
         implied = {name: Variation(name, name) for name in _IMPLIED}
         if top is None:  # which of them are wrong is reported: none is an unknown factor
-            told = {}
-            kinds: dict[str, Any] = dict.fromkeys((*implied, *_keys(given.get("vary"))), Any)
+            declared = {}
+            kinds: dict[str, Any] = dict.fromkeys((*implied, *_keys(raw.get("vary"))), Any)
         else:
-            told = {name: Variation(name, **table) for name, table in top.get("vary", {}).items()}
-            kinds = {name: _OF_KIND[varied.kind] for name, varied in (implied | told).items()}
-        matrix = check_toml(_matrix(kinds), given.get("matrix", {}), problems, "matrix")
+            declared = {
+                name: Variation(name, **table) for name, table in top.get("vary", {}).items()
+            }
+            kinds = {name: _OF_KIND[varied.kind] for name, varied in (implied | declared).items()}
+        matrix = check_toml(_matrix(kinds), raw.get("matrix", {}), problems, "matrix")
         raise_any(problems, source)
         assert top is not None
         assert matrix is not None
         entries = {kind: tuple(matrix.pop(kind, ())) for kind in ("exclude", "include")}
         # in the file's order: the last factor varies fastest
-        factors = _flat(
-            {name: matrix[name] for name in _keys(given.get("matrix")) if name in matrix}
-        )
+        factors = _flat({name: matrix[name] for name in _keys(raw.get("matrix")) if name in matrix})
         base = Path(base)
         if "method" in factors:
             factors["method"] = tuple(entry.beside(base) for entry in factors["method"])
         for item in (item for items in entries.values() for item in items if "method" in item):
             item["method"] = item["method"].beside(base)
-        variations = told | {k: implied[k] for k in factors if k in implied and k not in told}
+        variations = declared | {
+            k: implied[k] for k in factors if k in implied and k not in declared
+        }
         raise_any([*_cross_check(factors, variations, entries)], source)
         return cls(
             name=top["name"],
@@ -290,7 +292,7 @@ class Spec:
             include=entries["include"],
             base=base,
             source=source,
-            document=given,
+            document=raw,
         )
 
 
@@ -474,13 +476,16 @@ def _cross_check(
         yield Problem(f"vary.{unused}", None, reason, f"add matrix.{unused} = […]")
     if "method" not in factors and not entries["include"]:
         yield Problem("matrix.method", None, "is missing", 'add method = ["…"]')
-    known = ("instance", *factors)
+    factor_names = ("instance", *factors)
     for kind, listed in entries.items():
         for i, entry in enumerate(listed):
             for name in entry:
                 unvaried = name in _IMPLIED and name not in variations
-                if name not in known and (kind == "exclude" or unvaried):
-                    reason, remedy = "is no factor of the matrix", f"factors: {', '.join(known)}"
+                if name not in factor_names and (kind == "exclude" or unvaried):
+                    reason, remedy = (
+                        "is no factor of the matrix",
+                        f"factors: {', '.join(factor_names)}",
+                    )
                     yield Problem(f"matrix.{kind}[{i}].{name}", None, reason, remedy)
 
 
@@ -609,8 +614,8 @@ def _capacity_factor(document: Mapping[str, Any], resource: str, share: float) -
 
 
 def _check_resource(document: Mapping[str, Any], resource: str) -> None:
-    known = document["resources"]
-    if resource not in known:
+    resources = document["resources"]
+    if resource not in resources:
         reason = f"has no resource {resource}"
-        remedy = f"its resources: {', '.join(known)}"
+        remedy = f"its resources: {', '.join(resources)}"
         raise InvalidInput(Problem(str(document.get("name", "instance")), None, reason, remedy))

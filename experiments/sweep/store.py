@@ -335,18 +335,18 @@ def latest_rows(files: Sequence[Path]) -> Iterator[pa.Table]:
     if not files:
         return
     with connect() as con:
-        found = con.execute(
+        row_places = con.execute(
             f"SELECT filename, list(file_row_number ORDER BY file_row_number) FROM (SELECT * FROM "
             f"{parquet_source(files, _PLACES)} QUALIFY {_LATEST}) GROUP BY filename"
         ).fetchall()
-    kept, schema = dict(found), arrow_schema()
-    assert kept.keys() <= set(map(str, files))  # else rows would be lost
+    row_numbers, schema = dict(row_places), arrow_schema()
+    assert row_numbers.keys() <= set(map(str, files))  # else rows would be lost
     for path in files:
         with pq.ParquetFile(path) as file:
             stored, first = file.schema_arrow.names, 0
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group)
-                here = [row - first for row in kept.get(str(path), ())
+                here = [row - first for row in row_numbers.get(str(path), ())
                         if first <= row < first + table.num_rows]  # fmt: skip
                 first += table.num_rows
                 if len(here) < table.num_rows:

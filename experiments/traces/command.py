@@ -58,20 +58,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         spark, "--scratch DIR", "where zips are unpacked (default: in the folder of the trace, "
         "until it is done); on a cluster its workers must see it"
     )  # fmt: skip
-    made = parser.add_argument_group("instances")
+    instances = parser.add_argument_group("instances")
     declare(
-        made, "--instances PERIODS", "write them, as all, 17 or 3-9, into DIR/instances, in place "
-        "of those that are there"
+        instances, "--instances PERIODS", "write them, as all, 17 or 3-9, into DIR/instances, in "
+        "place of those that are there"
     )  # fmt: skip
     declare(
-        made, "--placement P", "where key groups are at first: round-robin, worst, or a method "
-        "(default: as the description says)"
+        instances, "--placement P", "where key groups are at first: round-robin, worst, or a "
+        "method (default: as the description says)"
     )  # fmt: skip
     declare(
-        made, "--carry METHOD", "plan every period by this method; its plan is what the next "
+        instances, "--carry METHOD", "plan every period by this method; its plan is what the next "
         "period begins with"
     )  # fmt: skip
-    declare(made, "--seed N", "of methods; default 0", whole)
+    declare(instances, "--seed N", "of methods; default 0", whole)
     add_json(parser)
 
 
@@ -230,7 +230,7 @@ def _print(
 
     first, last = manifest.periods[0], manifest.periods[-1]
     lines = [f"{trace.job.name}: {len(manifest.periods)} periods from {first.start} to {last.end}"]
-    lines += [_told(name, counts) for name, counts in manifest.recordings.items()]
+    lines += [_recording_line(name, counts) for name, counts in manifest.recordings.items()]
     sys.stdout.write("\n".join(lines) + "\n")
     headings = ["events", "without key", "cost", "key groups", "largest"]
     table = plain_table(["operator", *headings], right=headings)
@@ -256,7 +256,7 @@ def _print(
         sys.stdout.write(f"no plan of {args.carry} for {some}: nothing moved there; first: {why}\n")
 
 
-def _told(name: str, counts: Mapping[str, Any]) -> str:
+def _recording_line(name: str, counts: Mapping[str, Any]) -> str:
     """Return a line on what became of the events of a recording."""
     words = {
         "no_time": "without a time",
@@ -267,14 +267,14 @@ def _told(name: str, counts: Mapping[str, Any]) -> str:
     }
     parts = [f"{counts[key]:,} {text}" for key, text in words.items() if counts[key]]
     parts += [
-        f"{table}: {told['doubled']:,} rows dropped whose key stood twice"
-        for table, told in counts["lookups"].items()
-        if told["doubled"]
+        f"{table}: {lookup['doubled']:,} rows dropped whose key stood twice"
+        for table, lookup in counts["lookups"].items()
+        if lookup["doubled"]
     ]
     parts += [
-        f"{table}: {told['unmatched']:,} events without a match"
-        for table, told in counts["lookups"].items()
-        if told.get("unmatched")
+        f"{table}: {lookup['unmatched']:,} events without a match"
+        for table, lookup in counts["lookups"].items()
+        if lookup.get("unmatched")
     ]
     for what in ("cost", "state", "rate"):
         rest = sum(counts.get(f"without_{what}", {}).values())

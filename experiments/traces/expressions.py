@@ -63,7 +63,7 @@ class Scope:
     """What names mean."""
 
     columns: Mapping[str, Typed]  # SQL and type by the name in expressions.
-    known: Sequence[str]  # Names that a message may suggest.
+    suggestions: Sequence[str]  # Names that a message may suggest.
     zone: str  # Time zone of the parts of a moment.
     source_zone: str  # Time zone of moments without offset.
     decimal: str = "."  # What stands before the fraction of a number in a text.
@@ -95,14 +95,14 @@ def _part(sql: str, gives: str = "whole") -> Function:
     return _one(("time",), gives, f"CAST({sql} AS BIGINT)" if gives == "whole" else sql)
 
 
-def _all_known(sql: str) -> Callable[..., str]:
+def _null_unless_all_present(sql: str) -> Callable[..., str]:
     """Return SQL that is null where an argument is: Spark's own functions skip these."""
 
     def write(*arguments: str) -> str:
         if len(arguments) == 1:
             return arguments[0]
-        known = " AND ".join(f"({a}) IS NOT NULL" for a in arguments)
-        return f"IF({known}, {sql}({', '.join(arguments)}), NULL)"
+        all_present = " AND ".join(f"({a}) IS NOT NULL" for a in arguments)
+        return f"IF({all_present}, {sql}({', '.join(arguments)}), NULL)"
 
     return write
 
@@ -145,8 +145,10 @@ def _functions() -> dict[str, Function]:
         "power": Function((_NUMERIC, _NUMERIC), "number", "power({0}, {1})"),
         "pmod": Function((_NUMERIC, _NUMERIC), "same", "pmod({0}, nullif({1}, 0))"),
         "mod": Function((_NUMERIC, _NUMERIC), "same", "mod({0}, nullif({1}, 0))"),
-        "least": Function((_NUMERIC,), "same", _all_known("least"), repeats=True),
-        "greatest": Function((_NUMERIC,), "same", _all_known("greatest"), repeats=True),
+        "least": Function((_NUMERIC,), "same", _null_unless_all_present("least"), repeats=True),
+        "greatest": Function(
+            (_NUMERIC,), "same", _null_unless_all_present("greatest"), repeats=True
+        ),
         "coalesce": Function((_ANY,), "same", "coalesce({all})", repeats=True),
         "nullif": Function((_ANY, _ANY), "same", "nullif({0}, {1})"),
         "if": Function((("boolean",), _ANY, _ANY), "same", "IF({0}, {1}, {2})"),
@@ -308,16 +310,18 @@ def parse(text: str) -> Any:
 
 def _unparsed(text: str, error: Any) -> ExpressionFault:
     """Return the fault of a text that does not parse, with the character where that shows."""
-    found = error.errors[0] if error.errors else {}
-    word = found.get("highlight") or ""
-    lines = text.splitlines(keepends=True)[: (found.get("line") or 1) - 1]
-    at = sum(map(len, lines)) + (found.get("col") or 1) - max(len(word) - 1, 0)
-    told = (found.get("description") or "cannot be parsed").removeprefix("Invalid expression / ")
-    told = "something is missing" if "<" in told else told
+    details = error.errors[0] if error.errors else {}
+    word = details.get("highlight") or ""
+    lines = text.splitlines(keepends=True)[: (details.get("line") or 1) - 1]
+    at = sum(map(len, lines)) + (details.get("col") or 1) - max(len(word) - 1, 0)
+    description = (details.get("description") or "cannot be parsed").removeprefix(
+        "Invalid expression / "
+    )
+    description = "something is missing" if "<" in description else description
     remedy = _FORMS
     if word.upper() in _dialect().tokenizer_class.KEYWORDS and _NAME.match(word):
         remedy = f"a column that is called {word} is written `{word}`"
-    reason = f"at character {max(at, 1)}: {told} ({word!r}), not an expression of Spark SQL"
+    reason = f"at character {max(at, 1)}: {description} ({word!r}), not an expression of Spark SQL"
     return ExpressionFault(reason, remedy)
 
 
@@ -422,7 +426,7 @@ class _Compiler:
             return Typed("", _UNKNOWN)
         found = self.scope.columns.get(name)
         if found is None:
-            remedy = self.scope.hint or meant(name, self.scope.known, "there are")
+            remedy = self.scope.hint or meant(name, self.scope.suggestions, "there are")
             raise ExpressionFault(f"there is no column {name!r}", remedy)
         return found
 

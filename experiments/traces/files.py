@@ -94,8 +94,8 @@ class Found:
 
 def entry_of(path: Path) -> FileEntry:
     """Return what identifies a local file."""
-    told = path.stat()
-    return FileEntry(str(path), told.st_size, told.st_mtime_ns // 1_000_000)
+    status = path.stat()
+    return FileEntry(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
 
 
 def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = False) -> Found:
@@ -384,8 +384,8 @@ def nano_columns(
     finally:
         reader.close()
     kinds = {"TIMESTAMP(NANOS,true)": "nanos", "TIMESTAMP(NANOS,false)": "nanos_ntz"}
-    told = {str(f.getName()): str(f.getLogicalTypeAnnotation()) for f in fields}
-    return {name: kinds[told[name]] for name in names if told.get(name) in kinds}
+    types = {str(f.getName()): str(f.getLogicalTypeAnnotation()) for f in fields}
+    return {name: kinds[types[name]] for name in names if types.get(name) in kinds}
 
 
 def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> None:
@@ -440,18 +440,18 @@ def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> l
     """
     if older is None:
         return list(entries)
-    known = {entry.path: entry for entry in older.files.get(name, ())}
-    new = [entry for entry in entries if entry.path not in known]
-    changed = [e.path for e in entries if e.path in known and known[e.path] != e]
+    read_before = {entry.path: entry for entry in older.files.get(name, ())}
+    new = [entry for entry in entries if entry.path not in read_before]
+    changed = [e.path for e in entries if e.path in read_before and read_before[e.path] != e]
     looked_up = "." in name
-    if looked_up and known:
+    if looked_up and read_before:
         changed += [entry.path for entry in new]
-        changed += sorted(set(known) - {entry.path for entry in entries})
+        changed += sorted(set(read_before) - {entry.path for entry in entries})
     if changed:
         reason = "is not as it was when it was read"
         remedy = "trace everything again, without --append"
         raise InvalidInput([Problem(path, None, reason, remedy) for path in changed])
-    return [] if looked_up and known else new
+    return [] if looked_up and read_before else new
 
 
 def remote_entries(session: SparkSession, files: Files, paths: Sequence[str]) -> list[FileEntry]:
@@ -509,8 +509,8 @@ def with_counts(entries: Sequence[FileEntry], events: Mapping[str, int]) -> list
     """Return files with the events that Spark read from each; zips give none."""
     found = []
     for entry in entries:
-        known = not entry.path.lower().endswith(".zip")
-        found.append(replace(entry, events=events.get(_plain(entry.path), 0) if known else None))
+        counted = not entry.path.lower().endswith(".zip")
+        found.append(replace(entry, events=events.get(_plain(entry.path), 0) if counted else None))
     return found
 
 
@@ -551,10 +551,10 @@ def charset(session: SparkSession, files: Files) -> str:
     Raises `InvalidInput`: it has none.
     """
     name = files.encoding
-    known: Any = session._jvm.java.nio.charset.Charset  # type: ignore[union-attr]
-    for found in (_JAVA_NAMES.get(name, name), name.replace("_", "-"), name.replace("-", "")):
-        if known.isSupported(found):
-            return str(found)
+    charsets: Any = session._jvm.java.nio.charset.Charset  # type: ignore[union-attr]
+    for candidate in (_JAVA_NAMES.get(name, name), name.replace("_", "-"), name.replace("-", "")):
+        if charsets.isSupported(candidate):
+            return str(candidate)
     remedy = f"convert the files: iconv -f {name} -t utf-8"
     where = f"{files.where}.encoding"
     raise InvalidInput(Problem(where, name, "is not known to this Java", remedy))
@@ -621,8 +621,8 @@ def places(session: SparkSession, output: Path) -> dict[str, Path]:
     """Return the folders that Spark writes to for a trace, by what names them."""
     given = os.environ.get("SPARK_LOCAL_DIRS")
     local = given or session.sparkContext.getConf().get("spark.local.dir") or "/tmp"
-    own = "SPARK_LOCAL_DIRS" if given else "TMPDIR"
-    return {"--output": output, own: Path(local.split(",")[0])}
+    variable = "SPARK_LOCAL_DIRS" if given else "TMPDIR"
+    return {"--output": output, variable: Path(local.split(",")[0])}
 
 
 def full_disk(where: Mapping[str, Path]) -> InvalidInput:

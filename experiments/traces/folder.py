@@ -139,11 +139,11 @@ class Manifest:
         entries = tuple(
             PeriodEntry(p.number, _iso(p.start), _iso(p.end), p.seconds) for p in periods
         )
-        told: dict[str, Any] = {
+        recorded: dict[str, Any] = {
             name: {key: value for key, value in counts.items() if key not in _SPAN}
             for name, counts in recordings.items()
         }
-        return cls(json.loads(json.dumps(job.document, default=str)), entries, told)
+        return cls(json.loads(json.dumps(job.document, default=str)), entries, recorded)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
@@ -366,11 +366,11 @@ class TraceFolder:
         sums = table.group_by(["operator", "group"]).aggregate([("events", "sum"), ("cost", "sum")])
         operators = np.array(sums["operator"].to_pylist(), dtype=object)
         for name in sorted(set(operators)):
-            mine = operators == name
-            cost = sums["cost_sum"].to_numpy()[mine]
+            of_operator = operators == name
+            cost = sums["cost_sum"].to_numpy()[of_operator]
             total = float(np.sort(cost).sum())
             found[str(name)] = {
-                "events": int(sums["events_sum"].to_numpy()[mine].sum()),
+                "events": int(sums["events_sum"].to_numpy()[of_operator].sum()),
                 "cost": total,
                 "key_groups": len(cost),
                 "largest": float(cost.max()) / total if total > 0 else 0.0,

@@ -142,18 +142,18 @@ def _worst(maker: InstanceMaker, stays: Any) -> Integers:
             reason = f"takes at most {MAX_WORST} key groups an operator; {spec.id} has more"
             raise InvalidInput(Problem("--placement", "worst", reason, "take round-robin"))
         start = maker.start[spec.id]
-        mine = np.arange(start, start + spec.key_groups)
+        own_tasks = np.arange(start, start + spec.key_groups)
         placed = np.flatnonzero(node >= 0)
         within = np.zeros((spec.key_groups, width))
         if len(placed):
             by_node = coo_array(
                 (np.ones(len(placed)), (placed, node[placed])), shape=(count, width)
             ).tocsr()
-            within = (traffic[mine] @ by_node).toarray()
+            within = (traffic[own_tasks] @ by_node).toarray()
         # every node has room for its even share, the first ones for one more
         room = np.arange(spec.key_groups) % width
         rows, columns = linear_sum_assignment(within[:, room])
-        node[mine[rows]] = room[columns]
+        node[own_tasks[rows]] = room[columns]
     return np.asarray(stays)[node]
 
 
@@ -176,8 +176,8 @@ class InstanceMaker:
         last = len(periods) - 1 if last is None else last
         if not 0 <= first <= last < len(periods):
             reason = f"is no period of the trace, which has 0 to {len(periods) - 1}"
-            asked = str(first) if first == last else f"{first}-{last}"
-            raise InvalidInput(Problem("--instances", asked, reason))
+            period_text = str(first) if first == last else f"{first}-{last}"
+            raise InvalidInput(Problem("--instances", period_text, reason))
         if self.job.cluster is None:
             remedy = "add [cluster] with nodes to the job description and trace again"
             raise InvalidInput(Problem("cluster", None, "is missing", remedy), self.job.source)
@@ -594,8 +594,8 @@ class PeriodTable(BaseModel):
         calendar = self.calendar()
         start, end = calendar.start, calendar.end
         if start and end and end <= start:
-            told = Problem("end", str(self.end), "must lie after period.start")
-            raise Fault(problems=[told])
+            problem = Problem("end", str(self.end), "must lie after period.start")
+            raise Fault(problems=[problem])
         if start and self.length.of_calendar:
             local = start.astimezone(ZoneInfo(self.timezone))
             reason = ""

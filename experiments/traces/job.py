@@ -166,12 +166,12 @@ def _separator(value: str) -> str:
 def _checked_option(name: str, value: Any) -> Any:
     """Return an option that is an entry of its own, as that entry takes it."""
     if name in ("header", "multiline"):
-        known: dict[Any, bool] = {True: True, False: False, "true": True, "false": False}
+        flags: dict[Any, bool] = {True: True, False: False, "true": True, "false": False}
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        if value not in known:
+        if value not in flags:
             raise Fault("must be true or false")
-        return known[value]
+        return flags[value]
     if not isinstance(value, str):
         raise Fault("must be a text")
     if name == "decimal" and value not in (".", ","):
@@ -234,24 +234,24 @@ class Files:
             packed = "csv" if self.path.lower().endswith(".zip") else ""
             object.__setattr__(self, "format", format_of(self.path) or packed)
         if not self.format:
-            told = "is missing, and does not follow from the path's ending"
-            raise Fault(problems=[Problem("format", None, told, f"one of {', '.join(_FORMATS)}")])
+            reason = "is missing, and does not follow from the path's ending"
+            raise Fault(problems=[Problem("format", None, reason, f"one of {', '.join(_FORMATS)}")])
         self._take("columns", self.read.get("names"), _names, "read.names")
         self._take_options()
         for name, value in _OF_CSV.items():
             given = getattr(self, name)
             if given != value and self.format != "csv":
-                told = "is of use for CSV only"
-                raise Fault(problems=[Problem(name, given, told, "remove it")])
+                reason = "is of use for CSV only"
+                raise Fault(problems=[Problem(name, given, reason, "remove it")])
         if not self.header and not self.columns:
-            told = "says that no line names the columns, and columns does not name them"
+            reason = "says that no line names the columns, and columns does not name them"
             remedy = 'name all in their order: columns = ["at", "user"], or a table with types'
-            raise Fault(problems=[Problem("header", False, told, remedy)])
+            raise Fault(problems=[Problem("header", False, reason, remedy)])
         if self.quote == self.delimiter or self.escape == self.delimiter:
             raise Fault(problems=[Problem("delimiter", self.delimiter, "is the quote or escape")])
         if self.encoding != UTF_8 and self.format == "parquet":
-            told = "is of use for CSV and JSON only"
-            raise Fault(problems=[Problem("encoding", self.encoding, told, "remove it")])
+            reason = "is of use for CSV and JSON only"
+            raise Fault(problems=[Problem("encoding", self.encoding, reason, "remove it")])
 
     def _take(self, name: str, value: Any, checked: Any, where: str = "") -> None:
         """Take an entry from ``read``, unless another value stands beside ``path``."""
@@ -268,30 +268,30 @@ class Files:
             # names give the order, columns the types
             unknown = [n for n in before if n not in value]
             if unknown:
-                told = f"lack {unknown[0]}, which columns declares"
-                raise Fault(problems=[Problem("read.names", list(value), told, "name all")])
+                reason = f"lack {unknown[0]}, which columns declares"
+                raise Fault(problems=[Problem("read.names", list(value), reason, "name all")])
             value = {n: before.get(n, kind) for n, kind in value.items()}
             object.__setattr__(self, "header", False)
         elif name == "header" and value and self.read.get("names"):
-            told = "stands beside names, which are for files without such a line"
-            raise Fault(problems=[Problem(where, value, told, "remove one")])
+            reason = "stands beside names, which are for files without such a line"
+            raise Fault(problems=[Problem(where, value, reason, "remove one")])
         elif before not in (value, usual.default):
-            told = f"is {before!r} beside path, and another value here"
-            raise Fault(problems=[Problem(where, value, told, "remove one")])
+            reason = f"is {before!r} beside path, and another value here"
+            raise Fault(problems=[Problem(where, value, reason, "remove one")])
         object.__setattr__(self, name, value)
 
     def _take_options(self) -> None:
         """Sort the options of Spark's reader: entries of their own, passed through, refused."""
         inner = self.read.get("options", {})
         if not isinstance(inner, dict):
-            told = "must be a table"
-            raise Fault(problems=[Problem("read.options", inner, told, "such as {sep = ';'}")])
-        given = {f"read.{n}": v for n, v in self.read.items() if n not in _OWN}
-        given |= {f"read.options.{n}": v for n, v in inner.items()}
+            refusal = "must be a table"
+            raise Fault(problems=[Problem("read.options", inner, refusal, "such as {sep = ';'}")])
+        entries = {f"read.{n}": v for n, v in self.read.items() if n not in _OWN}
+        entries |= {f"read.options.{n}": v for n, v in inner.items()}
         passed: dict[str, Any] = {}
-        fields, known = _FIELDS[self.format], {n.lower(): n for n in OPTIONS[self.format]}
+        fields, allowed = _FIELDS[self.format], {n.lower(): n for n in OPTIONS[self.format]}
         problems = []
-        for where, value in given.items():
+        for where, value in entries.items():
             name = where.rpartition(".")[2]
             small = name.lower()
             if small in fields:
@@ -299,15 +299,15 @@ class Files:
                 self._take(entry, value, lambda v, entry=entry: _checked_option(entry, v), where)
             elif small == "compression":
                 self._check_compression(where, value)
-            elif small not in known:
+            elif small not in allowed:
                 reason = "is no option of this reader that is passed through"
-                options = [*known.values(), *fields]
+                options = [*allowed.values(), *fields]
                 remedy = _NOT_PASSED.get(small) or f"options: {', '.join(options)}"
                 problems.append(Problem(where, value, reason, remedy))
             elif not isinstance(value, bool | int | str):
                 problems.append(Problem(where, value, "must be a text, a whole number or a flag"))
             else:
-                passed[known[small]] = value
+                passed[allowed[small]] = value
         if problems:
             raise Fault(problems=problems)
         object.__setattr__(self, "options", passed)
@@ -483,14 +483,14 @@ class OperatorSpec:
     state: Parsed | None = None
 
     def __post_init__(self) -> None:
-        told = []
+        problems = []
         if self.input is not None:
             given = [f.name for f in fields(Input) if getattr(self, f.name)]
-            told = [Problem(n, None, "stands beside input", "put it into one") for n in given]
+            problems = [Problem(n, None, "stands beside input", "put it into one") for n in given]
         elif self.key is None:
-            told = [Problem("key", None, "is missing", "add an expression")]
-        if told:
-            raise Fault(problems=told)
+            problems = [Problem("key", None, "is missing", "add an expression")]
+        if problems:
+            raise Fault(problems=problems)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -566,8 +566,8 @@ class Job:
             cluster = replace(cluster, limits=table.get("limits", {}))
             problems += cluster.problems()
         elif "limits" in table:
-            told = "is of no use without [cluster]"
-            problems.append(Problem("limits", None, told, "remove it"))
+            reason = "is of no use without [cluster]"
+            problems.append(Problem("limits", None, reason, "remove it"))
         raise_any(
             [*_of_operators(operators, events), *_of_edges(edges, operators), *problems], source
         )
@@ -597,11 +597,11 @@ class Job:
             kind = format_of(path) if events.name in paths else ""
             read = {key: value for key, value in events.read.items() if key != "format"}
             try:
-                told = replace(events, path=path, format=kind or events.format, read=read)
+                moved = replace(events, path=path, format=kind or events.format, read=read)
             except Fault as fault:  # entries that another format has no use for
                 problems = [replace(p, path=f"{events.where}.{p.path}") for p in fault.problems]
                 raise InvalidInput(problems, self.source) from None
-            changed.append(told)
+            changed.append(moved)
         return replace(self, events=tuple(changed))
 
 
@@ -642,10 +642,10 @@ def _placed(value: Any, where: str, zone: str, name: str = "") -> Any:
         return replace(value, where=where)
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    told = {"where": where, "name": name, "zone": getattr(value, "zone", "") or zone}
+    place = {"where": where, "name": name, "zone": getattr(value, "zone", "") or zone}
     parts = {f.name: getattr(value, f.name) for f in fields(value)}
     parts = {key: _placed(part, f"{where}.{key}", zone) for key, part in parts.items()}
-    return replace(value, **parts | {key: told[key] for key in told if key in parts})
+    return replace(value, **parts | {key: place[key] for key in place if key in parts})
 
 
 def _common(edge: Edge, operators: Sequence[OperatorSpec]) -> tuple[str, ...]:
@@ -675,18 +675,18 @@ def _of_operators(
 
 def _of_edges(edges: Sequence[Edge], operators: Sequence[OperatorSpec]) -> Iterator[Problem]:
     """Find what edges say against each other and the operators."""
-    known = [operator.id for operator in operators]
+    ids = [operator.id for operator in operators]
     for i, edge in enumerate(edges):
         ends = (edge.source, edge.target)
         common = _common(edge, operators)
         for key, name in zip(("from", "to"), ends, strict=True):
-            if name not in known:
-                yield Problem(f"edge[{i}].{key}", name, "is no operator", meant(name, known))
+            if name not in ids:
+                yield Problem(f"edge[{i}].{key}", name, "is no operator", meant(name, ids))
         if ends in [(other.source, other.target) for other in edges[:i]]:
             yield Problem(f"edge[{i}]", " → ".join(ends), "stands twice")
         if edge.source == edge.target:
             yield Problem(f"edge[{i}]", edge.source, "leads from an operator to itself")
-        elif set(ends) <= set(known) and not (common and set(edge.events) <= set(common)):
+        elif set(ends) <= set(ids) and not (common and set(edge.events) <= set(common)):
             remedy = (
                 f"these do: {', '.join(common)}" if common else "give both an input of the same"
             )

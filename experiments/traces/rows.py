@@ -79,13 +79,13 @@ class Rows:
 
     frame: DataFrame  # With the columns `BAD` and `FILE` besides.
     columns: Mapping[str, Typed]  # SQL and type by name in expressions.
-    known: Sequence[str]  # Names that there are.
+    available: Sequence[str]  # Names that there are.
     #: Where they come from.
     files: Files
     paths: Sequence[str]
     #: By joined table: the column that says whether a row found nothing in it.
     missed: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[DataFrame, ...] = ()  # Joined tables that Spark keeps.
+    persisted: tuple[DataFrame, ...] = ()  # Joined tables that Spark keeps.
     #: Files by the number that stands for each in sums, where all have their own.
     numbers: Mapping[int, str] = field(default_factory=dict)
 
@@ -95,8 +95,8 @@ class Rows:
         Raises `InvalidInput`: it names no column of theirs, or mixes types.
         """
         scope = Scope(
-            self.columns, self.known, zone, self.files.zone, self.files.decimal,
-            hint=_header_hint(self.files, self.known),
+            self.columns, self.available, zone, self.files.zone, self.files.decimal,
+            hint=_header_hint(self.files, self.available),
         )  # fmt: skip
         try:
             return compiled(expression.tree, scope)
@@ -128,29 +128,29 @@ def _header_hint(files: Files, names: Sequence[str]) -> str:
 
 
 def read_rows(
-    session: SparkSession, files: Files, paths: Paths, wanted: Iterable[str], prefix: str = "e"
+    session: SparkSession, files: Files, paths: Paths, needed: Iterable[str], prefix: str = "e"
 ) -> Rows:
     """Read the columns that expressions need.
 
     `session`: with UTC as its time zone.
     `files`, `paths`: from the job description, and as located.
-    `wanted`: names in expressions; those of joined tables are left out.
+    `needed`: names in expressions; those of joined tables are left out.
     `prefix`: of the safe names.
     Raises `InvalidInput`: spark cannot read the files, or a column is missing, of another type than
         declared, or of a type that cannot be used.
     """
-    asked = list(dict.fromkeys([*wanted, *files.columns]))
-    raw = _open(session, files, paths, asked)
+    names = list(dict.fromkeys([*needed, *files.columns]))
+    raw = _open(session, files, paths, names)
     schema = StructType([f for f in raw.frame.schema.fields if f.name not in (_WRONG, FILE)])
-    leaves = {name: leaf for name in asked if (leaf := find(schema, name)) is not None}
-    known = list(_leaves(schema))
-    _check_declared(files, leaves, known)
+    leaves = {name: leaf for name in names if (leaf := find(schema, name)) is not None}
+    available = list(_leaves(schema))
+    _check_declared(files, leaves, available)
     if files.format == "parquet":
         whole = [name for name, leaf in leaves.items() if leaf.type == "bigint"]
         for name, kind in nano_columns(session, raw.scanned, whole).items():
             if files.columns.get(name) != "whole":
                 leaves[name] = leaves[name]._replace(type=kind)
-        check_alike(files, paths.paths, asked)
+        check_alike(files, paths.paths, names)
     columns, values, faults = {}, [], []
     for number, (name, leaf) in enumerate(leaves.items()):
         safe, kind = f"{prefix}{number}", _kind(files, name, leaf.type)
@@ -161,26 +161,26 @@ def read_rows(
             faults.append((name, fault, leaf.sql))
     bad = F.expr(_bad(raw, faults, files)).alias(BAD)
     frame = raw.frame.select(*values, bad, FILE)
-    named = (re.sub("^file:/+", "file:/", file) for file in raw.scanned)  # as rows have it
+    uris = (re.sub("^file:/+", "file:/", file) for file in raw.scanned)  # as rows have it
     # 32 bits a row instead of a path; where two files have the same sum, paths stay
-    numbers = {zlib.crc32(file.encode()): file for file in named}
+    numbers = {zlib.crc32(file.encode()): file for file in uris}
     numbers = numbers if len(numbers) == len(raw.scanned) else {}
-    return Rows(frame, columns, known, files, paths.paths, numbers=numbers)
+    return Rows(frame, columns, available, files, paths.paths, numbers=numbers)
 
 
 def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str:
     """Return SQL of what is wrong with a row: as a whole, with a value, or perhaps."""
 
-    def told(fault: str, text: str) -> str:
+    def described(fault: str, text: str) -> str:
         parts = f"{quoted(MARK + fault + MARK)}, substring({text}, 1, {_SHOWN})"
         return f"concat({parts}, {quoted(MARK)}, {FILE})"
 
     cases = []
     if _WRONG in raw.frame.columns:
         wrong = _quoted(_WRONG)
-        cases.append(f"WHEN {wrong} IS NOT NULL THEN {told(_MALFORMED, wrong)}")
+        cases.append(f"WHEN {wrong} IS NOT NULL THEN {described(_MALFORMED, wrong)}")
     for name, fault, text in faults:
-        cases.append(f"WHEN {fault} THEN {told(name, f'CAST({text} AS STRING)')}")
+        cases.append(f"WHEN {fault} THEN {described(name, f'CAST({text} AS STRING)')}")
     names = (
         [n for n in raw.frame.columns if n not in (_WRONG, FILE)] if files.format == "csv" else []
     )
@@ -190,11 +190,13 @@ def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str
         broken = [f"contains({text}, {quoted(chr(10))})" for text in texts]
         both = zip(broken, texts, strict=True)
         quotes = [f"({b} AND contains({text}, {quoted(files.quote)}))" for b, text in both]
-        cases.append(f"WHEN {' OR '.join([broken[-1], *quotes])} THEN {told(_OPEN, quoted(''))}")
+        cases.append(
+            f"WHEN {' OR '.join([broken[-1], *quotes])} THEN {described(_OPEN, quoted(''))}"
+        )
     if texts and files.encoding == UTF_8:
         marks = [_REPLACED] if files.multiline or not files.quote else [_REPLACED, files.quote]
-        found = (f"contains({text}, {quoted(mark)})" for text in texts for mark in marks)
-        cases.append(f"WHEN {' OR '.join(found)} THEN {told(_SUSPECT, quoted(''))}")
+        suspect = (f"contains({text}, {quoted(mark)})" for text in texts for mark in marks)
+        cases.append(f"WHEN {' OR '.join(suspect)} THEN {described(_SUSPECT, quoted(''))}")
     return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
 
@@ -280,16 +282,16 @@ def _malformed(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput
     line = first.text.strip()
     place = _place_of(line, files, first.file)
     if files.format == "jsonl":
-        told, remedy = "a line that is no JSON", "mend or remove the line"
+        detail, remedy = "a line that is no JSON", "mend or remove the line"
         with contextlib.suppress(ValueError, RecursionError):
             if isinstance(json.loads(line), dict):
-                told = "a line with other kinds of fields than the first ones"
+                detail = "a line with other kinds of fields than the first ones"
     else:
-        told = f"not as many values as {'the header' if files.header else 'columns names'}"
+        detail = f"not as many values as {'the header' if files.header else 'columns names'}"
         remedy = "sep, quote and escape say how values are distinguished"
         if '\\"' in line and files.escape == '"':
             remedy = 'escape = "\\\\" takes quotes after \\'
-    reason = f"cannot be read: MALFORMED, {told}: {place}: {line}{_counted(alike)}"
+    reason = f"cannot be read: MALFORMED, {detail}: {place}: {line}{_counted(alike)}"
     return files.refused(reason, remedy)
 
 
@@ -348,7 +350,7 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
         broken = {"lineSep": files.options["lineSep"]} if "lineSep" in files.options else {}
         lines = session.read.options(**broken).text(_uri(file))
     comment = str(files.options.get("comment", MARK))
-    ended, told = 0, ""
+    ended, fault = 0, ""
 
     def texts() -> Iterator[str]:
         for (text,) in lines.toLocalIterator():
@@ -374,10 +376,10 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
         except StopIteration:
             return
         except csv.Error as error:
-            told = str(error)
-        if told and (reader.line_num > ended + 1 or "end of data" in told):
+            fault = str(error)
+        if fault and (reader.line_num > ended + 1 or "end of data" in fault):
             break
-        ended, told = reader.line_num, ""
+        ended, fault = reader.line_num, ""
     reason = f"has a record with a quote that nothing closes ({file}, line {ended + 1})"
     remedy = "close it, or name other signs: read.options.quote, read.options.escape"
     raise files.refused(reason, remedy)
@@ -408,8 +410,8 @@ def _lines(path: Path, files: Files) -> Iterator[str]:
     """Give the lines of a local file, as far as it can be read."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with contextlib.suppress(OSError, EOFError, zlib.error):
-        told = {"encoding": files.encoding, "errors": "replace", "newline": "\n"}
-        with opened(path, "rt", **told) as file:
+        options = {"encoding": files.encoding, "errors": "replace", "newline": "\n"}
+        with opened(path, "rt", **options) as file:
             yield from (text.strip().removeprefix("\ufeff") for text in file)
 
 
@@ -643,10 +645,10 @@ def _leaves(schema: StructType, before: str = "") -> Iterator[str]:
             yield before + part.name
 
 
-def _check_declared(files: Files, leaves: Mapping[str, Leaf], known: Sequence[str]) -> None:
+def _check_declared(files: Files, leaves: Mapping[str, Leaf], available: Sequence[str]) -> None:
     raise_any([
         Problem(f"{files.where}.columns.{name}", None, "is no column of the file",
-                _header_hint(files, known) or meant(name, known, "there are"))
+                _header_hint(files, available) or meant(name, available, "there are"))
         for name in files.columns
         if name not in leaves
     ])  # fmt: skip
@@ -654,17 +656,17 @@ def _check_declared(files: Files, leaves: Mapping[str, Leaf], known: Sequence[st
 
 def _kind(files: Files, name: str, spark: str) -> str:
     """Return the type of a column; where the file knows types itself, both must agree."""
-    known = "number" if spark.startswith("decimal") else _KINDS.get(spark)
+    actual = "number" if spark.startswith("decimal") else _KINDS.get(spark)
     where = f"{files.where}.columns.{name}"
-    if known is None:
+    if actual is None:
         remedy = f"name an entry, such as {name}[0]" if spark.startswith("array<") else ""
         raise InvalidInput(Problem(where, spark, "is a type that cannot be used", remedy))
     declared = files.columns.get(name)
-    if declared is None or files.format != "parquet" or declared == known:
-        return declared or known
-    if (declared, known) == ("number", "whole"):
+    if declared is None or files.format != "parquet" or declared == actual:
+        return declared or actual
+    if (declared, actual) == ("number", "whole"):
         return declared
-    raise InvalidInput(Problem(where, declared, f"is declared, and the file holds {known}"))
+    raise InvalidInput(Problem(where, declared, f"is declared, and the file holds {actual}"))
 
 
 def _value(leaf: Leaf, kind: str, files: Files) -> tuple[str, str]:
@@ -735,28 +737,28 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
     assert judged is not None
     assert counted is not None
     check_bad(table, grouped.sparkSession, bad_rows(grouped, BAD, "count"))
-    found = single.select(*keys, "values")
+    lookup = single.select(*keys, "values")
     frame = rows.frame.withColumns(dict(zip((f"my_{key}" for key in keys), left, strict=True)))
     condition = F.lit(True)
     for key in keys:
-        condition = condition & (frame[f"my_{key}"] == found[key])
-    frame = frame.join(found.select(*keys, "values.*"), condition, "left")
-    own = {
+        condition = condition & (frame[f"my_{key}"] == lookup[key])
+    frame = frame.join(lookup.select(*keys, "values.*"), condition, "left")
+    added = {
         f"{join.name}.{n}": Typed(f"`{inner}`", table.columns[n].kind) for n, inner in safe.items()
     }
     missed = F.col(keys[0]).isNull().alias(f"{tag}_missed")
-    mine = (F.expr(column.sql) for column in rows.columns.values())
-    kept = frame.select(*mine, *safe.values(), *rows.missed.values(), missed, BAD, FILE)
-    told = {**rows.missed, join.name: f"{tag}_missed"}
-    found_rows = replace(
+    row_columns = (F.expr(column.sql) for column in rows.columns.values())
+    selected = frame.select(*row_columns, *safe.values(), *rows.missed.values(), missed, BAD, FILE)
+    all_missed = {**rows.missed, join.name: f"{tag}_missed"}
+    with_table = replace(
         rows,
-        frame=kept,
-        columns={**rows.columns, **own},
-        known=[*rows.known, *(f"{join.name}.{name}" for name in table.known)],
-        missed=told,
-        kept=(*rows.kept, grouped),
+        frame=selected,
+        columns={**rows.columns, **added},
+        available=[*rows.available, *(f"{join.name}.{name}" for name in table.available)],
+        missed=all_missed,
+        persisted=(*rows.persisted, grouped),
     )
-    return found_rows, judged["rows"] or 0, counted[0] or 0
+    return with_table, judged["rows"] or 0, counted[0] or 0
 
 
 def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:

@@ -134,57 +134,57 @@ def sum_up(
         moments are then stored as ``moment``, so that the latest can be determined.
     Raises `InvalidInput`: columns and expressions do not fit together.
     """
-    wanted = [e for e in (events.time, events.arrival) if e]
+    expressions = [e for e in (events.time, events.arrival) if e]
     for spec in job.operators:
         if (entry := spec.input_of(events.name)) is not None:
-            wanted += [e for e in (entry.key, entry.cost, entry.state) if e]
-    wanted += [edge.rate for edge in job.edges if events.name in edge.events]
-    rows, lookups = _rows(session, job, events, paths, wanted)
-    made = _Maker(job, rows)
-    made.moments(events, open_from)
-    kinds = _kinds(job, events, made)
+            expressions += [e for e in (entry.key, entry.cost, entry.state) if e]
+    expressions += [edge.rate for edge in job.edges if events.name in edge.events]
+    rows, lookups = _rows(session, job, events, paths, expressions)
+    maker = _Maker(job, rows)
+    maker.moments(events, open_from)
+    kinds = _kinds(job, events, maker)
     sets = tuple(dict.fromkeys((_FATES, *(kind.by for kind in kinds))))
-    frame = rows.frame.select(*(made.columns[name].alias(name) for name in made.columns))
+    frame = rows.frame.select(*(maker.columns[name].alias(name) for name in maker.columns))
     memory = _MEMORY // session.sparkContext.defaultParallelism
     schema = to_arrow_schema(frame.schema)
-    partial = _partial(_query(list(made.columns), sets), schema, min(512, max(128, memory)))
+    partial = _partial(_query(list(maker.columns), sets), schema, min(512, max(128, memory)))
     summed = frame.mapInArrow(partial, f"{_PART} binary")
     summed.write.option("compression", "none").parquet(uri)
-    latest = "moment" if "moment" in made.columns else "NULL"
+    latest = "moment" if "moment" in maker.columns else "NULL"
     return Sums(rows, kinds, lookups, sets, latest, partial)
 
 
-def _kinds(job: Job, events: Events, made: _Maker) -> list[Kind]:
+def _kinds(job: Job, events: Events, maker: _Maker) -> list[Kind]:
     """Return what is reported of events, and have the columns made that it takes."""
     kinds, groups = [], {}
     for spec in job.operators:
         if (entry := spec.input_of(events.name)) is None:
             continue
-        sql, text = made.key(spec, entry)
+        sql, text = maker.key(spec, entry)
         size = spec.key_groups
-        group = made.column("g", f"{text} {size}", key_group(F.expr(text), size))
+        group = maker.column("g", f"{text} {size}", key_group(F.expr(text), size))
         key, state = "", None
         if entry.state is not None:
-            key, state = made.column("k", sql, F.expr(sql)), made.amount(entry.state)
-        amount = made.amount(entry.cost)
+            key, state = maker.column("k", sql, F.expr(sql)), maker.amount(entry.state)
+        amount = maker.amount(entry.cost)
         kinds.append(Kind("operator", (spec.id,), (group,), key, amount, state))
         groups[spec.id] = group
     for edge in job.edges:
         if events.name in edge.events:
             ends = (edge.source, edge.target)
-            found = (groups[edge.source], groups[edge.target])
-            kinds.append(Kind("edge", ends, found, amount=made.amount(edge.rate)))
-    for name, missed in made.rows.missed.items():
-        column = made.column("m", missed, F.when(F.col(missed), 1))
+            columns = (groups[edge.source], groups[edge.target])
+            kinds.append(Kind("edge", ends, columns, amount=maker.amount(edge.rate)))
+    for name, missed in maker.rows.missed.items():
+        column = maker.column("m", missed, F.when(F.col(missed), 1))
         kinds.append(Kind("lookup", (name,), (column,)))
     return kinds
 
 
 def _query(columns: Sequence[str], sets: Sequence[tuple[str, ...]]) -> str:
     """Return the query that sums up the ``events`` of a task."""
-    told = [*dict.fromkeys(chain(*sets)), "count(*) AS n"]
-    told += ["max(moment) AS moment"] if "moment" in columns else []
-    told += [
+    selected = [*dict.fromkeys(chain(*sets)), "count(*) AS n"]
+    selected += ["max(moment) AS moment"] if "moment" in columns else []
+    selected += [
         f"{function}({name}) AS {what}_{name}"
         for name in columns
         if name.startswith("v")
@@ -197,7 +197,7 @@ def _query(columns: Sequence[str], sets: Sequence[tuple[str, ...]]) -> str:
     )
     grouped = ", ".join(f"({', '.join(names)})" for names in sets)
     return (
-        f"SELECT CASE {' '.join(parts)} END AS part, {', '.join(told)} "
+        f"SELECT CASE {' '.join(parts)} END AS part, {', '.join(selected)} "
         f"FROM (SELECT *, fate IN {COUNTED} AS counted FROM events) "
         f"GROUP BY GROUPING SETS ({grouped})"
     )
@@ -240,19 +240,19 @@ def _rows(
     job: Job,
     events: Events,
     paths: Mapping[str, Paths],
-    wanted: list[Expression],
+    expressions: list[Expression],
 ) -> tuple[Rows, dict[str, dict[str, int]]]:
-    names = [name for e in wanted for name in e.names]
-    keys = [name for join in events.joins for mine, _ in join.on for name in mine.names]
+    names = [name for e in expressions for name in e.names]
+    keys = [name for join in events.joins for side, _ in join.on for name in side.names]
     rows = read_rows(session, events, paths[events.name], [*names, *keys])
     lookups = {}
     for join in events.joins:
         # what is looked up stands in expressions as name.column, and in the keys of later joins
         prefix = f"{join.name}."
-        own = [n.removeprefix(prefix) for n in (*names, *keys) if n.startswith(prefix)]
-        theirs = [name for _, key in join.on for name in key.names]
+        lookup_columns = [n.removeprefix(prefix) for n in (*names, *keys) if n.startswith(prefix)]
+        table_keys = [name for _, key in join.on for name in key.names]
         located = paths[f"{events.name}.{join.name}"]
-        table = read_rows(session, join, located, [*theirs, *own], "t")
+        table = read_rows(session, join, located, [*table_keys, *lookup_columns], "t")
         rows, count, doubled = joined(rows, join, table, job.calendar.zone)
         lookups[join.name] = {"rows": count, "doubled": doubled}
     return rows, lookups
@@ -265,11 +265,11 @@ class _Maker:
     job: Job
     rows: Rows
     columns: dict[str, Column] = field(default_factory=dict)
-    _known: dict[tuple[str, str], str] = field(default_factory=dict)
+    _names: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def column(self, letter: str, meaning: str, column: Column) -> str:
         """Return the name of a column: a letter for what it is, and a number."""
-        name = self._known.setdefault((letter, meaning), f"{letter}{len(self._known)}")
+        name = self._names.setdefault((letter, meaning), f"{letter}{len(self._names)}")
         self.columns.setdefault(name, column)
         return name
 
@@ -535,12 +535,12 @@ class Tables:
             f"max({sums.latest}) AS latest FROM {table} WHERE part = 0 GROUP BY ALL",
         )
         check_bad(sums.rows, session, _bads(rows))
-        told = [(kind, self._told(table, sums, kind)) for kind in sums.kinds]
-        _check_amounts(told)
+        coverage = [(kind, self._coverage(table, sums, kind)) for kind in sums.kinds]
+        _check_amounts(coverage)
         counted = [row for row in rows if row["fate"] in COUNTED]
         fates = [sum(row["events"] for row in rows if row["fate"] == i) for i in range(len(FATES))]
         operators, edges, lookups = (
-            {" → ".join(kind.names): row for kind, row in told if kind.what == what}
+            {" → ".join(kind.names): row for kind, row in coverage if kind.what == what}
             for what in ("operator", "edge", "lookup")
         )
         files: Counter[str] = Counter()
@@ -569,18 +569,18 @@ class Tables:
             "files": dict(files),
         }
 
-    def _told(self, table: str, sums: Sums, kind: Kind) -> dict[str, Any]:
+    def _coverage(self, table: str, sums: Sums, kind: Kind) -> dict[str, Any]:
         """Return how many events reach their key groups, how many lack an amount, and the least."""
         reached = kind.reached
-        asked = [f"coalesce(sum(n) FILTER ({reached}), 0)::BIGINT AS reached"]
-        asked += [f"coalesce(sum(n) FILTER (NOT ({reached})), 0)::BIGINT AS beyond"]
+        selected = [f"coalesce(sum(n) FILTER ({reached}), 0)::BIGINT AS reached"]
+        selected += [f"coalesce(sum(n) FILTER (NOT ({reached})), 0)::BIGINT AS beyond"]
         for name, amount in (("amount", kind.amount), ("state", kind.state)):
             without, least = "NULL", "NULL"
             if amount is not None:
                 without = f"coalesce(sum(n - {amount.known}) FILTER ({reached}), 0)::BIGINT"
                 least = f"min({amount.least})"
-            asked += [f"{without} AS without_{name}", f"{least} AS least_{name}"]
-        query = f"SELECT {', '.join(asked)} FROM {table} WHERE {sums.where(kind)}"
+            selected += [f"{without} AS without_{name}", f"{least} AS least_{name}"]
+        query = f"SELECT {', '.join(selected)} FROM {table} WHERE {sums.where(kind)}"
         return self._ask("events", query)[0]
 
 
@@ -594,9 +594,9 @@ def _bads(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
     return sorted(found.values())
 
 
-def _check_amounts(told: Iterable[tuple[Kind, Mapping[str, Any]]]) -> None:
+def _check_amounts(coverage: Iterable[tuple[Kind, Mapping[str, Any]]]) -> None:
     problems = []
-    for kind, row in told:
+    for kind, row in coverage:
         for amount, least in ((kind.amount, row["least_amount"]), (kind.state, row["least_state"])):
             if amount is not None and least is not None and least < 0:
                 reason = f"is negative for some events (down to {least / 1e6:g})"

@@ -114,18 +114,18 @@ class Feed:
         `periods`: all of it.
         `latest`: by recording that was read: its latest event, in microseconds since 1970.
         """
-        told = self.following
-        if told is None:
+        before = self.following
+        if before is None:
             return None
-        seen = dict(told.latest)
+        newest = dict(before.latest)
         for name, moment in latest.items():
             if moment is not None:
-                seen[name] = max(moment, seen.get(name, moment))
-        closed = told.closed
-        if all(events.name in seen for events in job.events):
-            watermark = min(seen.values()) - round(job.calendar.lateness * 1e6)
+                newest[name] = max(moment, newest.get(name, moment))
+        closed = before.closed
+        if all(events.name in newest for events in job.events):
+            watermark = min(newest.values()) - round(job.calendar.lateness * 1e6)
             closed = max(closed, sum(micros_of(period.end) <= watermark for period in periods))
-        return replace(told, closed=closed, written=told.closed, latest=seen)
+        return replace(before, closed=closed, written=before.closed, latest=newest)
 
     def check_unchanged(self, session: SparkSession) -> None:
         """Refuse files that were changed, or went, while they were read."""
@@ -150,9 +150,11 @@ def check_appendable(job: Job, older: TraceFolder) -> None:
     if not older.manifest.files:
         reason = "was made by an older version, which did not note the files that it read"
         raise InvalidInput(Problem(str(older.path), None, reason, again))
-    mine, theirs = _summing_part(job.document), _summing_part(older.manifest.job)
-    told = f"is not as it was for the trace in {older.path}"
-    raise_any([Problem(n, None, told, again) for n in _OWN if mine[n] != theirs[n]], job.source)
+    described, traced = _summing_part(job.document), _summing_part(older.manifest.job)
+    difference = f"is not as it was for the trace in {older.path}"
+    raise_any(
+        [Problem(n, None, difference, again) for n in _OWN if described[n] != traced[n]], job.source
+    )
 
 
 def _summing_part(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,10 +181,12 @@ def added(older: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     for key in {**older, **new}:
         before, now = older.get(key), new.get(key)
         if key == "lookups":
-            known = {table: told.get("unmatched", 0) for table, told in (before or {}).items()}
+            unmatched = {
+                table: counts.get("unmatched", 0) for table, counts in (before or {}).items()
+            }
             sums[key] = {
-                table: {**told, "unmatched": told["unmatched"] + known.get(table, 0)}
-                for table, told in (now or {}).items()
+                table: {**counts, "unmatched": counts["unmatched"] + unmatched.get(table, 0)}
+                for table, counts in (now or {}).items()
             }
         elif isinstance(before, dict) and isinstance(now, dict):
             sums[key] = {k: before.get(k, 0) + now.get(k, 0) for k in {**before, **now}}
@@ -252,11 +256,11 @@ def ready(job: Job, master: str, paths: Mapping[str, str] | None) -> tuple[Job, 
     Raises `InvalidInput`: the master is none, or there is no such recording.
     """
     check_master(master)
-    given = dict(paths or {})
-    known = [events.name for events in job.events]
-    unknown = (name for name in given if name not in known)
-    raise_any([Problem("--events", n, "is no recording", meant(n, known)) for n in unknown])
-    return job.with_paths(given), given
+    replaced = dict(paths or {})
+    recordings = [events.name for events in job.events]
+    unknown = (name for name in replaced if name not in recordings)
+    raise_any([Problem("--events", n, "is no recording", meant(n, recordings)) for n in unknown])
+    return job.with_paths(replaced), replaced
 
 
 def _older(job: Job, folder: TraceFolder) -> TraceFolder | None:
@@ -341,7 +345,7 @@ def add(
     session.conf.set("spark.sql.ansi.enabled", "true")
     session.conf.set(NANOS_AS_WHOLE, "true")
     older = feed.older
-    told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
+    recordings: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
     before = older_span(job, older)
     spans: list[Mapping[str, Any]] = [before]
     latest: dict[str, int | None] = {}
@@ -361,23 +365,25 @@ def add(
             judged = tables.judge(session)
             read = judged.pop("files")
             for name, files in files_of(events).items():
-                mine = read if name == events.name else ()
+                read_here = read if name == events.name else ()
                 alone = older is None and name == events.name
-                given = feed.paths[name], feed.files[name], mine
+                given = feed.paths[name], feed.files[name], read_here
                 check_scanned(session, files, *given, whole=alone)
             feed.files[events.name] = with_counts(feed.files[events.name], read)
             spans.append(judged)
             latest[events.name] = judged["latest"]
-            told[events.name] = added(told.get(events.name, {}), judged)
+            recordings[events.name] = added(recordings.get(events.name, {}), judged)
         if not tables.recordings and older is not None:
             return older
         periods, first = _periods(job, spans)
         manifest = replace(
-            Manifest.of(job, periods, told),
+            Manifest.of(job, periods, recordings),
             files=feed.all_files(),
             following=feed.followed(job, periods, latest),
         )
-        tell(f"{sum(t['events'] for t in told.values()):,} events in {len(periods):,} periods")
+        tell(
+            f"{sum(t['events'] for t in recordings.values()):,} events in {len(periods):,} periods"
+        )
         tables.set_periods(periods, first, (before["first"] or 0) - first)
         for name in () if older is None else older.manifest.rows:
             tables.extend(name, folder.table_path(name))
@@ -397,7 +403,7 @@ def add(
         raise error if error.source else error.within(job.source) from None
     finally:
         for sums in tables.recordings:
-            for table in sums.rows.kept:
+            for table in sums.rows.persisted:
                 table.unpersist()
         tables.close()
 
@@ -536,8 +542,8 @@ class _State:
 
     @property
     def following(self) -> Following:
-        told = None if self.older is None else self.older.manifest.following
-        return Following(self._fresh) if told is None else told
+        before = None if self.older is None else self.older.manifest.following
+        return Following(self._fresh) if before is None else before
 
     @property
     def notes(self) -> Path:
@@ -604,9 +610,9 @@ class _State:
 
     def write_instances(self) -> None:
         """Write the instances that may not be there yet; again and again the same."""
-        told = self.following
+        following = self.following
         target = self.folder.path / INSTANCES
-        for period in range(told.written, told.closed):
+        for period in range(following.written, following.closed):
             assert self.older is not None
             target.mkdir(exist_ok=True)
             instance = self._instance(self.older, period)

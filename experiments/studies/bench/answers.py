@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import IO, Any
 
-from experiments.studies.bench.scores import Asked, Point, words
+from experiments.studies.bench.scores import Outcome, Point, words
 from optim import Instance, solve
 from optim.certificates.grade import affordable
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.methods.registry import Method
 from optim.referee import Termination
 
-Asker = Callable[[Instance, str], "Asked"]
+Asker = Callable[[Instance, str], "Outcome"]
 
 MOST_BYTES = 256 << 20  # What a command may write.
 CHOSEN = ("default", "portfolio")
@@ -60,20 +60,20 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def guarded(work: Callable[[Instance, str, Asked, float], None]) -> Asker:
+def guarded(work: Callable[[Instance, str, Outcome, float], None]) -> Asker:
     """Ask by a function that adds answers, given when it began; what it raises is the problem."""
 
-    def ask(instance: Instance, objective: str) -> Asked:
-        found, began = Asked(), time.perf_counter()
+    def ask(instance: Instance, objective: str) -> Outcome:
+        outcome, began = Outcome(), time.perf_counter()
         try:
             # standard output is for the results
             with contextlib.redirect_stdout(sys.stderr):
-                work(instance, objective, found, began)
+                work(instance, objective, outcome, began)
         except Exception as error:  # a method of others may fail in any way
-            found.problem = words(error)
-            found.unsuitable = isinstance(error, UnsuitableMethod)
-        found.seconds = found.seconds or time.perf_counter() - began
-        return found
+            outcome.problem = words(error)
+            outcome.unsuitable = isinstance(error, UnsuitableMethod)
+        outcome.seconds = outcome.seconds or time.perf_counter() - began
+        return outcome
 
     return ask
 
@@ -81,23 +81,23 @@ def guarded(work: Callable[[Instance, str, Asked, float], None]) -> Asker:
 def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> Asker:
     """Ask a function; one that yields is asked until it ends or the limit is reached."""
 
-    def work(instance: Instance, _: str, found: Asked, began: float) -> None:
+    def work(instance: Instance, _: str, outcome: Outcome, began: float) -> None:
         document = instance.to_dict()
         began = time.perf_counter()  # the dictionary is made on our time
         try:
             with _limited(limit):
                 answer = function(document)
                 for one in answer if isinstance(answer, Iterator) else (answer,):
-                    kept = dict(one) if isinstance(one, Mapping) else one  # it may go on with it
-                    found.answers.append((time.perf_counter() - began, kept))
-            if not found.answers:
-                found.problem = "ended without a plan"
+                    copied = dict(one) if isinstance(one, Mapping) else one  # it may go on with it
+                    outcome.answers.append((time.perf_counter() - began, copied))
+            if not outcome.answers:
+                outcome.problem = "ended without a plan"
         except _Over:
-            found.stopped, found.problem = True, f"stopped after {limit:g} s"
+            outcome.stopped, outcome.problem = True, f"stopped after {limit:g} s"
         except SystemExit as error:
-            found.problem = f"left by sys.exit({error.code!r})"
+            outcome.problem = f"left by sys.exit({error.code!r})"
         finally:
-            found.seconds = time.perf_counter() - began
+            outcome.seconds = time.perf_counter() - began
 
     return guarded(work)
 
@@ -116,8 +116,8 @@ def command_asker(command: str, limit: float) -> Asker:
         remedy = "write it as in a shell, such as --my-command './place --fast'"
         raise InvalidInput(Problem("--my-command", command, reason, remedy))
 
-    def ask(instance: Instance, _: str) -> Asked:
-        found, text = Asked(), instance.to_json().encode()
+    def ask(instance: Instance, _: str) -> Outcome:
+        outcome, text = Outcome(), instance.to_json().encode()
         began = time.perf_counter()
         with tempfile.TemporaryFile() as errors:
             try:
@@ -127,10 +127,10 @@ def command_asker(command: str, limit: float) -> Asker:
                     start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
-                found.problem = f"{line[0]} cannot be started: {error.strerror}"
-                return found
+                outcome.problem = f"{line[0]} cannot be started: {error.strerror}"
+                return outcome
             try:
-                written = _listen(process, text, began, limit, found)
+                written = _listen(process, text, began, limit, outcome)
             finally:  # with all that it started; Ctrl-C ends it as well
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -138,10 +138,10 @@ def command_asker(command: str, limit: float) -> Asker:
                 for stream in (process.stdin, process.stdout):
                     with contextlib.suppress(OSError):
                         stream.close()  # type: ignore[union-attr]
-            found.seconds = time.perf_counter() - began
-            passed = _read(written, found)
-            _tell(found, code, passed, errors)
-        return found
+            outcome.seconds = time.perf_counter() - began
+            passed = _read(written, outcome)
+            _tell(outcome, code, passed, errors)
+        return outcome
 
     return ask
 
@@ -150,7 +150,7 @@ Lines = list[tuple[float, bytes]]
 
 
 def _listen(
-    process: subprocess.Popen[bytes], text: bytes, began: float, limit: float, found: Asked
+    process: subprocess.Popen[bytes], text: bytes, began: float, limit: float, outcome: Outcome
 ) -> Lines:
     """Hand over the instance and stamp each line as it comes, until the end or the limit."""
     assert process.stdin is not None and process.stdout is not None
@@ -161,11 +161,11 @@ def _listen(
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while True:
-            left = limit - (time.perf_counter() - began)
-            if left <= 0:
-                found.stopped, found.problem = True, f"stopped after {limit:g} s"
+            remaining = limit - (time.perf_counter() - began)
+            if remaining <= 0:
+                outcome.stopped, outcome.problem = True, f"stopped after {limit:g} s"
                 break
-            if not selector.select(left):
+            if not selector.select(remaining):
                 continue
             block = os.read(output.fileno(), 1 << 20)
             now = time.perf_counter() - began
@@ -174,7 +174,7 @@ def _listen(
             size += len(block)
             # a command that prints without end must not fill the memory
             if size > MOST_BYTES:
-                found.problem = f"stopped: it wrote more than {MOST_BYTES >> 20} MB"
+                outcome.problem = f"stopped: it wrote more than {MOST_BYTES >> 20} MB"
                 break
             rest += block
             if b"\n" in block:
@@ -183,7 +183,7 @@ def _listen(
                 lines += [(now, line) for line in whole]
     if rest:
         lines.append((time.perf_counter() - began, bytes(rest)))
-    if not found.stopped and not found.problem:
+    if not outcome.stopped and not outcome.problem:
         with contextlib.suppress(subprocess.TimeoutExpired):  # its output is closed: it ends now
             process.wait(timeout=max(0.1, limit - (time.perf_counter() - began)))
     return lines
@@ -195,67 +195,69 @@ def _feed(stream: IO[bytes], text: bytes) -> None:
         stream.close()
 
 
-def _read(lines: Lines, found: Asked) -> int:
+def _read(lines: Lines, outcome: Outcome) -> int:
     """Take the lines that are JSON objects, or all together as one; return how many are passed."""
     filled = [(seconds, line) for seconds, line in lines if line.strip()]
     for seconds, line in filled:
         document = _object(line)
         if document is not None:
-            found.answers.append((seconds, document))
-    if not found.answers and filled:
+            outcome.answers.append((seconds, document))
+    if not outcome.answers and filled:
         # one document over several lines, as json.dumps(…, indent=…) writes it
         document = _object(b"\n".join(line for _, line in lines))
         if document is not None:
-            found.answers.append((filled[-1][0], document))
+            outcome.answers.append((filled[-1][0], document))
             return 0
-    return len(filled) - len(found.answers)
+    return len(filled) - len(outcome.answers)
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
-def _tell(found: Asked, code: int, passed: int, errors: IO[bytes]) -> None:
+def _tell(outcome: Outcome, code: int, passed: int, errors: IO[bytes]) -> None:
     """Say what was wrong with a command."""
-    if found.problem is None and code:
+    if outcome.problem is None and code:
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4096))
         last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
-        found.problem = ": ".join([f"ended with {code}", *last])
-    elif found.problem is None and not found.answers:
-        found.problem = "wrote no JSON object" if passed else "wrote nothing"
-    elif found.problem is None and passed:
-        found.problem = f"{passed} lines that are no JSON objects passed over"
+        outcome.problem = ": ".join([f"ended with {code}", *last])
+    elif outcome.problem is None and not outcome.answers:
+        outcome.problem = "wrote no JSON object" if passed else "wrote nothing"
+    elif outcome.problem is None and passed:
+        outcome.problem = f"{passed} lines that are no JSON objects passed over"
 
 
 def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
     """Ask a registered method, or what `solve` chooses; its own words for the trajectory."""
     name = method if isinstance(method, str) else method.name
-    given = None if name == "default" else name
+    registered = None if name == "default" else name
 
-    def work(instance: Instance, objective: str, found: Asked, _: float) -> None:
+    def work(instance: Instance, objective: str, outcome: Outcome, _: float) -> None:
         optimised = isinstance(method, str) or objective in method.objectives
         began = time.perf_counter()
         result = solve(
-            instance, given, objective=objective if optimised else None, time_limit=limit,
+            instance, registered, objective=objective if optimised else None, time_limit=limit,
             explain=0.0, **options,
         )  # fmt: skip
         # kernels are compiled once a machine, and not on the method's clock
         spent = time.perf_counter() - began - result.times.get("compile", 0.0)
         if result.termination is Termination.INTERRUPTED:
             raise KeyboardInterrupt
-        found.seconds = spent
-        found.stopped = result.termination is Termination.TIME_LIMIT
+        outcome.seconds = spent
+        outcome.stopped = result.termination is Termination.TIME_LIMIT
         if result.plan is None:
-            found.problem = f"has no plan: {result.termination}"
+            outcome.problem = f"has no plan: {result.termination}"
         else:
-            found.answers.append((spent, result.plan))
+            outcome.answers.append((spent, result.plan))
         if optimised and result.objective is not None and result.objective.name == objective:
-            found.said = [Point(s, value) for s, value, _ in result.trace if value is not None]
+            outcome.reported = [
+                Point(s, value) for s, value, _ in result.trace if value is not None
+            ]
             result = affordable(result, lambda: instance.to_json().encode())
-        found.result = result
+        outcome.result = result
 
     return guarded(work)

@@ -118,7 +118,7 @@ class Case:
         it cannot be made, or it is another one here than the one that was proved.
         """
         try:
-            instance = made(self.source, data)
+            instance = instance_of(self.source, data)
         except InvalidInput as error:
             raise error.within(self.name) from None
         # bounds are proved of these very bytes
@@ -151,7 +151,7 @@ def read(table: Path = TABLE) -> list[Case]:
     return [Case(**entry) for entry in json.loads(table.read_text("utf-8"))]
 
 
-def made(source: dict[str, Any], data: Path | None = None) -> Instance:
+def instance_of(source: dict[str, Any], data: Path | None = None) -> Instance:
     """Make the instance of a source.
 
     `source`: as the table has it; see the module. `data`: the folder with the files of others;
@@ -187,8 +187,8 @@ def _example(name: str, variation: dict[str, Any]) -> Instance:
 
 
 def _cluster(source: dict[str, Any]) -> Instance:
-    asked = source["operation"]
-    operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))
+    described = source["operation"]
+    operation = Operation(described["mode"], frozenset(described.get("brokers", ())))
     # who leads changes no disk: of leaders, what goes out is balanced
     balanced = None if operation.mode in LEADERSHIP else "disk"
     document = document_of(cluster_of(source["kafka"]), operation, balanced, Ledger())
@@ -198,12 +198,12 @@ def _cluster(source: dict[str, Any]) -> Instance:
 
 
 def _imported(source: dict[str, Any], data: Path | None) -> Instance:
-    path = _found(source["needs"], source["file"], data)
+    path = _foreign_file(source["needs"], source["file"], data)
     options = [(key, str(value)) for key, value in source.get("options", {}).items()]
     return import_instance(source["import"], [str(path)], options).instance
 
 
-def _found(needs: str, file: str, data: Path | None) -> Path:
+def _foreign_file(needs: str, file: str, data: Path | None) -> Path:
     get = f"get {ADDRESSES[needs]}"
     if data is None:
         raise InvalidInput(
@@ -252,15 +252,15 @@ def cluster_of(seed: int) -> Cluster:
 def _partitions(
     rng: np.random.Generator, brokers: Sequence[int], racks: int, count: int
 ) -> list[Partition]:
-    found: list[Partition] = []
+    partitions: list[Partition] = []
     ordered = sorted(brokers, key=lambda b: (b // racks, b % racks))  # racks by turns
-    while len(found) < count:
+    while len(partitions) < count:
         # lognormal with median e²³ = 10 GB a partition, e¹³ = 440 kB/s into it
-        topic, factor = f"t{len(found)}", int(rng.choice((2, 3, 3)))
+        topic, factor = f"t{len(partitions)}", int(rng.choice((2, 3, 3)))
         size, rate, fan = rng.lognormal(23, 1), rng.lognormal(13, 1), rng.choice((0.5, 1, 2, 4))
         first = int(rng.integers(len(brokers)))
         for number in range(int(rng.choice((4, 8, 16, 32)))):
-            held = _dealt(ordered, racks, first + number, factor, number // len(brokers))
+            replicas = _dealt(ordered, racks, first + number, factor, number // len(brokers))
             disk, into = size * rng.lognormal(0, 0.5), rate * rng.lognormal(0, 0.5)
             # consumers read each record `fan` times, the factor - 1 followers once
             out = into * (fan + factor - 1)
@@ -269,33 +269,35 @@ def _partitions(
             leading = {"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu}
             follows = follower_cpu(cpu, into, out)
             following = {"disk": disk, "nw_in": into, "nw_out": 0.0, "cpu": follows}
-            found.append(
-                Partition(topic, number, held, held[0], held, leading, following, size=disk)
+            partitions.append(
+                Partition(
+                    topic, number, replicas, replicas[0], replicas, leading, following, size=disk
+                )
             )
-    return found
+    return partitions
 
 
 def _dealt(ordered: Sequence[int], racks: int, at: int, factor: int, turn: int) -> list[int]:
     """Return brokers of distinct racks, round robin, as Kafka deals them out."""
-    held = [ordered[at % len(ordered)]]
+    brokers = [ordered[at % len(ordered)]]
     # the second replica's distance grows with every turn round the brokers
     step = at + 1 + turn
-    while len(held) < factor:
+    while len(brokers) < factor:
         b = ordered[step % len(ordered)]
-        if b % racks not in {h % racks for h in held}:
-            held.append(b)
+        if b % racks not in {h % racks for h in brokers}:
+            brokers.append(b)
         step += 1
-    return held
+    return brokers
 
 
 def _capacities(partitions: Sequence[Partition], full: int) -> dict[str, float]:
     """Return capacities that are enough everywhere: twice the most that a broker has now."""
-    held: dict[str, dict[int, float]] = {r: dict.fromkeys(range(full), 0.0) for r in RESOURCES}
+    load_on: dict[str, dict[int, float]] = {r: dict.fromkeys(range(full), 0.0) for r in RESOURCES}
     for partition in partitions:
         for broker in partition.replicas:
             for r in RESOURCES:
-                held[r][broker] += partition.load(r, broker == partition.leader)
-    return {r: 2.0 * max(loads.values()) for r, loads in held.items()}
+                load_on[r][broker] += partition.load(r, broker == partition.leader)
+    return {r: 2.0 * max(loads.values()) for r, loads in load_on.items()}
 
 
 if __name__ == "__main__":  # where an example has changed

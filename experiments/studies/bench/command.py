@@ -146,16 +146,20 @@ def _peers(cases: list[Case], args: argparse.Namespace) -> int:
     file: Path = args.rows or peers.STORED
     names = peers.chosen_names(args.peers)
     if args.list:
-        asked = {case.name for case in cases}
-        kept = set(names if args.peers else peers.peers())
+        case_names = {case.name for case in cases}
+        peer_names = set(names if args.peers else peers.peers())
         # stored rows of peers that are not installed here are shown, too
-        found = [(by, row) for by, row in peers.stored(file) if row["case"] in asked and by in kept]
+        named_rows = [
+            (by, row)
+            for by, row in peers.stored(file)
+            if row["case"] in case_names and by in peer_names
+        ]
     else:
         if not (args.only or args.family or args.large or args.all):
             cases = [case for case in cases if case.name in peers.CHOSEN]
-        made = peers.measured(names, cases, args.seconds, args.rows, args.data)
-        found = list(made)
-    rows = peers.rescored(found)
+        measured_rows = peers.measured(names, cases, args.seconds, args.rows, args.data)
+        named_rows = list(measured_rows)
+    rows = peers.rescored(named_rows)
     if args.output or args.json:
         cells = [{"by": name, **row} for name, row in rows]
         document = {"format": "streamplace.bench-peers/1", "versions": gather(), "cases": cells}
@@ -172,17 +176,17 @@ def _written(cases: list[Case], args: argparse.Namespace) -> int:
     """Write the cases' instances, byte for byte those that certificates are of."""
     from optim.util.files import write_atomic
 
-    made = 0
+    count = 0
     args.instances.mkdir(parents=True, exist_ok=True)
     for case in cases:
         instance = _instance(case, args)
         if instance is not None:
             write_atomic(args.instances / f"{case.name}.json", instance.to_json())
-            made += 1
-    if not made:
+            count += 1
+    if not count:
         raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
     sys.stderr.write(
-        f"{made} {'instance' if made == 1 else 'instances'} written to {args.instances}\n"
+        f"{count} {'instance' if count == 1 else 'instances'} written to {args.instances}\n"
     )
     return int(ExitCode.OK)
 
@@ -216,17 +220,17 @@ def chosen(args: argparse.Namespace) -> list[Case]:
     if not cases:
         remedy = "--list shows their names, with --all of those that are not run unasked"
         raise InvalidInput(Problem("--only", args.only, "is in no case's name", remedy))
-    kept = [
+    runnable = [
         case
         for case in cases
         if args.all
         or ((case.foreign is None or args.data) and (args.large or case.tasks <= DEFAULT_TASKS))
     ]
-    if not kept:
+    if not runnable:
         remedy = "add --large, or --data FOLDER where the files of others are"
-        told = ", ".join(case.name for case in cases[:3])
-        raise InvalidInput(Problem("cases", told, "are not run unasked", remedy))
-    return kept
+        first_names = ", ".join(case.name for case in cases[:3])
+        raise InvalidInput(Problem("cases", first_names, "are not run unasked", remedy))
+    return runnable
 
 
 def _instance(case: Case, args: argparse.Namespace) -> Instance | None:
@@ -250,24 +254,24 @@ def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
     if args.my_method:
         from optim.plugins import loaded
 
-        told = args.my_method
-        function: Callable[[dict[str, Any]], Any] = loaded(told, "--my-method")
+        method_name = args.my_method
+        function: Callable[[dict[str, Any]], Any] = loaded(method_name, "--my-method")
         if not callable(function):
-            raise InvalidInput(Problem("--my-method", told, "is no function"))
+            raise InvalidInput(Problem("--my-method", method_name, "is no function"))
         ask = answers.function_asker(function, args.seconds)
     elif args.my_command:
-        told = args.my_command
-        ask = answers.command_asker(told, args.seconds)
+        method_name = args.my_command
+        ask = answers.command_asker(method_name, args.seconds)
     elif args.method in answers.CHOSEN:
-        told, kind = args.method, "search"
-        ask = answers.method_asker(told, args.seconds)
+        method_name, kind = args.method, "search"
+        ask = answers.method_asker(method_name, args.seconds)
     else:
         from optim.methods.registry import get_method
 
         method = get_method(args.method)
-        told, kind = method.name, method.kind
+        method_name, kind = method.name, method.kind
         ask = answers.method_asker(method, args.seconds)
-    return Contestant(args.label or told, told, kind, args.seconds), ask
+    return Contestant(args.label or method_name, method_name, kind, args.seconds), ask
 
 
 def _folder(output: str | None) -> Any:

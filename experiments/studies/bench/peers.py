@@ -23,7 +23,7 @@ import numpy as np
 from experiments.studies.bench import rebalancer_process, textbook
 from experiments.studies.bench.answers import Asker, guarded, method_asker
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.scores import Asked, judged, scores, summary
+from experiments.studies.bench.scores import Outcome, judged, scores, summary
 from optim import Instance, Plan
 from optim.errors import InvalidInput, Problem, meant
 from optim.figures.catalogue import OBJECTIVES
@@ -105,22 +105,22 @@ def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def mended(place: Callable[[Instance], Ints], limit: float) -> Asker:
+def repaired(place: Callable[[Instance], Ints], limit: float) -> Asker:
     """Ask for a placement that knows of traffic and loads, and repair what breaks other rules."""
 
-    def work(instance: Instance, _: str, found: Asked, began: float) -> None:
+    def work(instance: Instance, _: str, outcome: Outcome, began: float) -> None:
         node = place(instance)
         # a peer may have used all its time: a repair gets two seconds in any case
         deadline = max(began + limit, time.perf_counter() + REPAIR)  # one may use all its time
         node = repair(instance, node, deadline).node
-        found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
+        outcome.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
 
     return guarded(work)
 
 
 def partitioned(engine: str, limit: float) -> Asker:
     """Ask a graph partitioner for a cut by traffic."""
-    return mended(lambda instance: _parts(instance, engine), limit)
+    return repaired(lambda instance: _parts(instance, engine), limit)
 
 
 def _parts(instance: Instance, engine: str) -> Ints:
@@ -136,13 +136,13 @@ def _parts(instance: Instance, engine: str) -> Ints:
 def rebalancer(limit: float) -> Asker:
     """Ask Meta's `rebalancer`, balance goal `ideal`, which knows loads and the budget of moves."""
 
-    def work(instance: Instance, _: str, found: Asked, began: float) -> None:
+    def work(instance: Instance, _: str, outcome: Outcome, began: float) -> None:
         python = rebalancer_process.find_peer()
         if python is None:
             raise RuntimeError(f"{rebalancer_process.PYTHON} names no Python with rebalancer")
         answer = rebalancer_process.run_peer(python, instance, "ideal", limit)
         plan = Plan.from_indices(instance, np.array(answer["place"], dtype=np.int32))
-        found.answers.append((time.perf_counter() - began, plan))
+        outcome.answers.append((time.perf_counter() - began, plan))
 
     return guarded(work)
 
@@ -164,18 +164,18 @@ def timefold(limit: float) -> Asker:
         unit = 1e6 / max(float(room[np.isfinite(room)].max(initial=0.0)), 1e-300)
         first, second, rate = instance.pairs
         rates = np.rint(rate * 1e6 / max(float(rate.max(initial=0.0)), 1e-300))
-        asked = {
+        request = {
             "load": np.ceil(load * unit).astype(int).tolist(),
             "room": np.minimum(np.nan_to_num(room * unit, posinf=1e9), 1e9).astype(int).tolist(),
             "pairs": [list(map(int, pair)) for pair in zip(first, second, rates, strict=True)],
         }
         file = Path(__file__).with_name("timefold_process.py")
-        found = rebalancer_process.answer_of(python, file, asked, limit)["place"]
-        if None in found:
+        placed = rebalancer_process.answer_of(python, file, request, limit)["place"]
+        if None in placed:
             raise RuntimeError("has not placed all tasks by the end of its time")
-        return np.array(found, dtype=np.int32)
+        return np.array(placed, dtype=np.int32)
 
-    return mended(place, limit)
+    return repaired(place, limit)
 
 
 def chosen_names(names: Sequence[str]) -> list[str]:
@@ -183,17 +183,17 @@ def chosen_names(names: Sequence[str]) -> list[str]:
 
     Raises `InvalidInput`: there is none of a name.
     """
-    known = peers()
+    available = peers()
     for name in names:
-        if name not in known:
-            raise InvalidInput(Problem("--peers", name, "is no peer", meant(name, known)))
+        if name not in available:
+            raise InvalidInput(Problem("--peers", name, "is no peer", meant(name, available)))
     # ours with 5 s only where it is named: it is no peer
-    asked = [OURS, *(names or (name for name in known if name != OURS_SHORT))]
-    asked = sorted(dict.fromkeys(asked), key=lambda name: name == OURS_SHORT)
-    for name in asked:
-        if not known[name].found():
-            sys.stderr.write(f"left out: {name} is not installed: {known[name].install}\n")
-    return [name for name in asked if known[name].found()]
+    requested = [OURS, *(names or (name for name in available if name != OURS_SHORT))]
+    requested = sorted(dict.fromkeys(requested), key=lambda name: name == OURS_SHORT)
+    for name in requested:
+        if not available[name].found():
+            sys.stderr.write(f"left out: {name} is not installed: {available[name].install}\n")
+    return [name for name in requested if available[name].found()]
 
 
 def measured(
@@ -201,14 +201,14 @@ def measured(
     data: Path | None = None,
 ) -> Iterator[tuple[str, Row]]:  # fmt: skip
     """Yield name and row of each run: those that are stored, and the others as they are made."""
-    known = {(name, row["case"]): row for name, row in stored(file)}
-    made = peers()
+    stored_rows = {(name, row["case"]): row for name, row in stored(file)}
+    available = peers()
     for case in cases:
         for name in names:
-            peer = made[name]
+            peer = available[name]
             if not peer.suits(case):
                 continue
-            row = known.get((name, case.name))
+            row = stored_rows.get((name, case.name))
             if row is None:
                 row = _run(peer, case, min(limit, peer.most), data)
                 if file is not None:
@@ -221,9 +221,9 @@ def measured(
 
 def _run(peer: Peer, case: Case, seconds: float, data: Path | None) -> Row:
     instance, used = case.instance(data), processor_seconds()
-    asked = peer.asker(seconds)(instance, case.objective)
+    outcome = peer.asker(seconds)(instance, case.objective)
     cpu = round(processor_seconds() - used, 3)
-    run = judged(case, instance, asked, seconds)
+    run = judged(case, instance, outcome, seconds)
     scored = scores(case, run.row, seconds)
     row = {name: value for name, value in run.row.items() if name not in scored}
     row["trajectory"] = [[round(s, 3), value] for s, value in run.points]
@@ -262,41 +262,43 @@ def table(rows: Sequence[tuple[str, Row]]) -> str:
     ahead: list[str] = []
     for family in dict.fromkeys(row["family"] for _, row in rows):
         for name in dict.fromkeys(name for name, row in rows if row["family"] == family):
-            mine = [row for by, row in rows if by == name and row["family"] == family]
-            beside = [(row, ours[row["case"]]) for row in mine if row["case"] in ours]
-            part = summary(mine)[0]
+            peer_rows = [row for by, row in rows if by == name and row["family"] == family]
+            beside = [(row, ours[row["case"]]) for row in peer_rows if row["case"] in ours]
+            part = summary(peer_rows)[0]
             integral = part["mean_primal_integral"]
             cells = (
                 family, name, part["cases"], part["feasible"],
                 f"{part['at_bound']} of {part['bounded']}", _cell(part["median_gap_percent"]),
                 _cell(part["median_gap_to_best_percent"]),
                 "" if integral is None else f"{integral:.3f}",
-                _median([_cpu(row) for row in mine]),
+                _median([_cpu(row) for row in peer_rows]),
             )  # fmt: skip
             if name in (OURS, OURS_SHORT):
                 lines.append((*cells, "", ""))
                 continue
-            leads = [lead(theirs, own) for theirs, own in beside]
+            leads = [lead(peer_row, our_row) for peer_row, our_row in beside]
             counts = ", ".join(str(leads.count(k)) for k in (1, 0, -1)) if beside else ""
-            ratios = [_cpu(theirs) / _cpu(own) for theirs, own in beside if _cpu(own)]
+            ratios = [
+                _cpu(peer_row) / _cpu(our_row) for peer_row, our_row in beside if _cpu(our_row)
+            ]
             lines.append((*cells, _median(ratios), counts))
             ahead += [
-                f"- {name} is ahead on {theirs['case']}: {theirs['value']:.7g}, ours "
-                + ("without a plan" if own["value"] is None else f"{own['value']:.7g}")
-                for (theirs, own), k in zip(beside, leads, strict=True)
+                f"- {name} is ahead on {peer_row['case']}: {peer_row['value']:.7g}, ours "
+                + ("without a plan" if our_row["value"] is None else f"{our_row['value']:.7g}")
+                for (peer_row, our_row), k in zip(beside, leads, strict=True)
                 if k == 1
             ]
     text = markdown(HEADS, lines, HEADS[2:])
     return text + "\n" + ("\n".join(ahead) if ahead else "No peer is ahead of ours.") + "\n"
 
 
-def lead(theirs: Row, ours: Row) -> int:
+def lead(peer_row: Row, our_row: Row) -> int:
     """Return 1 where a peer's value is better than ours by more than rounding, -1 where worse."""
-    one, other = theirs["value"], ours["value"]
+    one, other = peer_row["value"], our_row["value"]
     if one is None or other is None:
         return (one is not None) - (other is not None)
-    figure = OBJECTIVES[theirs["objective"]]
-    if abs(one - other) <= figure.tolerance(one, other, theirs["reference"]):
+    figure = OBJECTIVES[peer_row["objective"]]
+    if abs(one - other) <= figure.tolerance(one, other, peer_row["reference"]):
         return 0
     return 1 if figure.better(one, other) else -1
 

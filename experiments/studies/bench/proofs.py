@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.studies.bench.cases import TABLE, Case, made, read, sha256
+from experiments.studies.bench.cases import TABLE, Case, instance_of, read, sha256
 from optim import Instance, Plan, solve
 from optim.certificates.check import SENSES, Refused, Unreadable
 from optim.certificates.write import certify, number, rounded
@@ -66,11 +66,11 @@ def better(objective: str, new: float, old: float | None) -> bool:
     return ahead > SAME * max(abs(new), abs(old))
 
 
-def tighter(case: Case, bound: Fraction, known: str | None) -> bool:
+def tighter(case: Case, bound: Fraction, current: str | None) -> bool:
     """Whether a bound is to stand in a case instead of what is there."""
-    if known is None:
+    if current is None:
         return True
-    old = Fraction(known)
+    old = Fraction(current)
     return bound < old if SENSES[case.objective] == "max" else bound > old
 
 
@@ -81,7 +81,7 @@ def closed(case: Case) -> bool:
     return abs(case.best - case.proven) <= 1e-6 * abs(case.best)
 
 
-def kept(case: Case) -> bool:
+def has_certificate(case: Case) -> bool:
     """Whether the certificate of a certified bound is available; true where none is needed."""
     return case.certified is None or certificate_of(case).is_file()
 
@@ -127,8 +127,8 @@ def with_certificate(case: Case, bound: Fraction, certificate: dict[str, Any]) -
     """Return the case with a checked certificate, if its bound is tighter than a certified one."""
     if not tighter(case, bound, case.certified):
         return case
-    told = sha256(text_of(certificate))
-    return replace(case, certified=str(number(bound)), certificate_sha256=told)
+    digest = sha256(text_of(certificate))
+    return replace(case, certified=str(number(bound)), certificate_sha256=digest)
 
 
 def text_of(certificate: dict[str, Any]) -> str:
@@ -160,7 +160,7 @@ def prove(
         if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
         try:
-            value, bound, found = _solved(instance, case, method, seconds)
+            value, bound, proposed = _solved(instance, case, method, seconds)
         except StreamplaceError as error:
             sys.stderr.write(f"  {method}: {str(error).splitlines()[0]}\n")
             continue
@@ -170,7 +170,7 @@ def prove(
             continue
         case = with_value(case, value, method)
         if better(case.objective, value, worth):
-            plan, worth = found, value
+            plan, worth = proposed, value
         # value and bound meet
         if bound is not None and not better(case.objective, float(bound), value):
             break  # as the method says, there is none better
@@ -191,11 +191,15 @@ def prove(
         sys.stderr.write(f"  no certificate: {error}\n")
         return Proved(case, None, best)
     after = with_certificate(case, written.bound, written.document)
-    made = text_of(written.document)
+    certificate = text_of(written.document)
     # a certificate as good as the one that is lost takes its place
-    if after is case and not kept(case) and case.certified == str(written.document["bound"]):
-        after = replace(case, certificate_sha256=sha256(made))
-    return Proved(after, None if after is case else made, best)
+    if (
+        after is case
+        and not has_certificate(case)
+        and case.certified == str(written.document["bound"])
+    ):
+        after = replace(case, certificate_sha256=sha256(certificate))
+    return Proved(after, None if after is case else certificate, best)
 
 
 def _solved(
@@ -224,7 +228,7 @@ def begun(case: Case, data: Path | None) -> Case:
     """Return a case with its size and hash, which a new entry of the table has not."""
     if case.instance_sha256:
         return case
-    instance = made(case.source, data)
+    instance = instance_of(case.source, data)
     text = instance.to_json()
     return replace(
         case, tasks=instance.num_tasks, nodes=instance.num_nodes, instance_sha256=sha256(text)
@@ -254,21 +258,21 @@ def main(words: list[str] | None = None) -> None:
         began = time.process_time()
         case = begun(entry, args.data)
         # closed, with certificate and plan in their folders: nothing is left to do
-        whole = kept(case) and (case.tasks > MOST_KEPT or plan_of(case).is_file())
+        whole = has_certificate(case) and (case.tasks > MOST_KEPT or plan_of(case).is_file())
         done = (closed(case) and whole) or (args.new and case.best is not None)
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
         before = case.best
         case, certificate, plan = prove(case, args.data, args.seconds, args.proof)
         # the table as it is now: other processes may be at work
-        known = {old.name: old for old in read(TABLE)} | {case.name: case}
+        cases = {old.name: old for old in read(TABLE)} | {case.name: case}
         if certificate is not None:
             keep_certificate(case, certificate)
         if plan is not None and (case.best != before or not plan_of(case).is_file()):
             keep_plan(case, plan)
-        write(known, TABLE)
-        told = f"{case.best} by {case.best_by}, claimed {case.stated}, certified {case.proven}"
-        sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")
+        write(cases, TABLE)
+        summary = f"{case.best} by {case.best_by}, claimed {case.stated}, certified {case.proven}"
+        sys.stderr.write(f"{case.name}: {summary}, {time.process_time() - began:.1f} s\n")
 
 
 if __name__ == "__main__":

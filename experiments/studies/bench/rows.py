@@ -57,14 +57,14 @@ def store(folder: ResultFolder, contestant: Contestant, run: Run) -> None:
 
 def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
     """Return the row of a run."""
-    row, told = run.row, run.asked.result
-    own = told is not None and told.objective is not None
-    own = own and told.objective.name == run.case.objective  # type: ignore[union-attr]
+    row, result = run.row, run.outcome.result
+    same_objective = result is not None and result.objective is not None
+    same_objective = same_objective and result.objective.name == run.case.objective  # type: ignore[union-attr]
     figures = _sizes(run.case, run.instance)
     if run.evaluation is not None:
         figures |= {name: getattr(run.evaluation, name) for name in _shown(run.case)}
     # a registered method that ends without a plan has run well: its termination says why
-    failed = not row["feasible"] and (told is None or row["problem"] == BEYOND)
+    failed = not row["feasible"] and (result is None or row["problem"] == BEYOND)
     ended = "time_limit" if row["stopped"] else "heuristic"
     return complete_row({
         **_common(run.case, run.instance), **figures,
@@ -72,17 +72,17 @@ def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
         "method": contestant.method, "kind": contestant.kind,
         "method_label": _label(contestant.label, run.case),
         "time_limit": contestant.limit,
-        "outcome": "error" if failed else "ok", "error": _told(run) if failed else None,
-        "termination": str(told.termination) if own and told is not None else ended,
+        "outcome": "error" if failed else "ok", "error": _error_text(run) if failed else None,
+        "termination": str(result.termination) if same_objective and result is not None else ended,
         "feasible": row["feasible"] if not failed else None, "objective": row["value"],
-        "bound": told.bound if own and told is not None and not failed else None,
-        "bound_of": told.bound_of if own and told is not None else None,
-        "bound_by": told.bound_by if own and told is not None else None,
+        "bound": result.bound if same_objective and result is not None and not failed else None,
+        "bound_of": result.bound_of if same_objective and result is not None else None,
+        "bound_by": result.bound_by if same_objective and result is not None else None,
         "certified_bound": run.case.proven, "certified_gap": row["gap"],
         "num_violations": 0 if row["feasible"] else None,
         "time_solve": row["seconds"], "time_total": row["seconds"],
         "trace": [(point.seconds, point.value, None) for point in run.points],
-        "versions": json.dumps(_versions() if told is None else dict(told.versions)),
+        "versions": json.dumps(_versions() if result is None else dict(result.versions)),
     })  # fmt: skip
 
 
@@ -121,9 +121,11 @@ def _shown(case: Case) -> list[str]:
 
 def _sizes(case: Case, instance: Instance) -> dict[str, Any]:
     """Return what gaps are seen against: plans have it, and the set's rows need it as well."""
-    known = {"mean_load": instance.mean_load, "total_traffic": instance.total_traffic}
+    references = {"mean_load": instance.mean_load, "total_traffic": instance.total_traffic}
     return {
-        name: value for name, value in known.items() if name == OBJECTIVES[case.objective].reference
+        name: value
+        for name, value in references.items()
+        if name == OBJECTIVES[case.objective].reference
     }
 
 
@@ -140,8 +142,8 @@ def _label(label: str, case: Case) -> str:
     return f"{label} · {OBJECTIVES[case.objective].label}"
 
 
-def _told(run: Run) -> str:
-    return ("unsuitable: " if run.asked.unsuitable else "") + str(run.row["problem"])
+def _error_text(run: Run) -> str:
+    return ("unsuitable: " if run.outcome.unsuitable else "") + str(run.row["problem"])
 
 
 def _versions() -> dict[str, str]:
@@ -149,5 +151,5 @@ def _versions() -> dict[str, str]:
 
 
 def _key(case: Case, method: str, label: str, limit: float) -> str:
-    told = [SWEEP, case.name, case.instance_sha256, method, label, limit]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    parts = [SWEEP, case.name, case.instance_sha256, method, label, limit]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -43,13 +43,13 @@ class Point(NamedTuple):
 
 
 @dataclass
-class Asked:
+class Outcome:
     """What was answered on a case."""
 
     # Seconds since the start, and a plan, its document, or `{task: node}`; in order.
     answers: list[tuple[float, Any]] = field(default_factory=list)
     seconds: float = 0.0  # on the clock, until the end
-    said: list[Point] = field(default_factory=list)  # trajectory as the method reports it
+    reported: list[Point] = field(default_factory=list)  # trajectory as the method reports it
     result: Result | None = None  # of a registered method
     problem: str | None = None  # why there is no answer, or not all
     stopped: bool = False  # whether it was the limit that ended it
@@ -60,8 +60,8 @@ def words(error: BaseException) -> str:
     """Return the first line of what an error says."""
     if isinstance(error, InvalidInput) and error.problems:
         error = InvalidInput(error.problems[0])  # of several the first
-    told = str(error) if isinstance(error, StreamplaceError) else repr(error)
-    return told.splitlines()[0] if told else type(error).__name__
+    text = str(error) if isinstance(error, StreamplaceError) else repr(error)
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def primal_gap(value: float | None, best: float, sense: str) -> float:
@@ -105,7 +105,7 @@ def primal_integral(points: Iterable[Point], best: float, sense: str, limit: flo
     return (area + gap * (limit - since)) / limit
 
 
-def kept(points: Iterable[Point], final: Point, sense: str) -> list[Point]:
+def reported_trajectory(points: Iterable[Point], final: Point, sense: str) -> list[Point]:
     """Return a trajectory as a method reports it, as far as its last plan bears them out.
 
     Nothing on the way counts for more than the plan returned at the end and judged, and
@@ -131,10 +131,10 @@ def mean(values: Sequence[float]) -> float | None:
 class Run:
     """A case, what was answered to it, and what that is worth."""
 
-    # case, instance, asked: what was asked and answered.
+    # case, instance, outcome: what was asked and answered.
     case: Case
     instance: Instance
-    asked: Asked
+    outcome: Outcome
     row: dict[str, Any]  # as `streamplace.bench/1` has it
     # The trajectory: plans that the referee took, or the method's own report up to the last.
     points: list[Point]
@@ -143,37 +143,37 @@ class Run:
     plan: Plan | None = None
 
 
-def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
+def judged(case: Case, instance: Instance, outcome: Outcome, limit: float) -> Run:
     """Judge all answers to a case and score them."""
     figure, bound = OBJECTIVES[case.objective], case.proven
-    best, problem, points = _best_of(case, figure, instance, asked)
+    best, problem, points = _best_of(case, figure, instance, outcome)
     if best is None:
         points, value, evaluation, plan = [], None, None, None
     else:
         value, evaluation, plan = best
-        if asked.said:
-            points = kept(asked.said, points[-1], str(figure.sense))
+        if outcome.reported:
+            points = reported_trajectory(outcome.reported, points[-1], str(figure.sense))
     if problem is None or value is not None:
-        problem = asked.problem
+        problem = outcome.problem
     reference = figure.reference_of(evaluation)
     # beyond a certified bound either the plan's check or the proof is wrong: no value counts
     if value is not None and bound is not None and figure.beats_bound(value, bound, reference):
         value, points, problem = None, [], BEYOND
-    feasible, told = value is not None, asked.result
+    feasible, result = value is not None, outcome.result
     # certified by the method's own proof, not by the case's
-    own = None if told is None else told.certified_gap
+    own_gap = None if result is None else result.certified_gap
     row: dict[str, Any] = {
         "case": case.name, "family": case.family, "tasks": instance.num_tasks,
         "nodes": instance.num_nodes, "objective": case.objective, "value": value,
         "reference": reference, "feasible": feasible, "problem": problem,
         "trajectory": [list(point) for point in points],
-        "own_certificate": feasible and own is not None and own <= figure.optimal_gap,
-        "seconds": asked.seconds, "stopped": asked.stopped,
+        "own_certificate": feasible and own_gap is not None and own_gap <= figure.optimal_gap,
+        "seconds": outcome.seconds, "stopped": outcome.stopped,
     }  # fmt: skip
     row |= scores(case, row, limit)
     if not feasible:
         evaluation = plan = None
-    return Run(case, instance, asked, row, points, evaluation, plan)
+    return Run(case, instance, outcome, row, points, evaluation, plan)
 
 
 def scores(case: Case, row: dict[str, Any], limit: float) -> dict[str, Any]:
@@ -213,26 +213,26 @@ def _better(
 
 
 def _best_of(
-    case: Case, figure: Figure, instance: Instance, asked: Asked
+    case: Case, figure: Figure, instance: Instance, outcome: Outcome
 ) -> tuple[Found | None, str | None, list[Point]]:
     """Return the best value with its evaluation, what is wrong with the others, and the points."""
     best: Found | None = None
     # the last problem is reported, and only where no answer is whole
-    problem, points = asked.problem, []
-    for seconds, answer in asked.answers:
+    problem, points = outcome.problem, []
+    for seconds, answer in outcome.answers:
         try:
-            found, broken, plan = _evaluated(instance, answer, figure)
+            evaluation, broken, plan = _evaluated(instance, answer, figure)
         except Exception as error:  # an answer of others may be anything
             problem = words(error)
             continue
-        value = getattr(found, case.objective)
+        value = getattr(evaluation, case.objective)
         if broken:
             problem = str(broken[0])
         elif value is None:
             problem = f"has no {case.objective}"
         else:
             if best is None or figure.better(value, best[0]):
-                best = value, found, plan
+                best = value, evaluation, plan
             # the best so far, not this one: a trajectory never falls
             points.append(Point(seconds, best[0]))
     return best, problem, points
@@ -243,15 +243,15 @@ def _evaluated(
 ) -> tuple[Evaluation, Sequence[Violation], Plan]:
     """Return the figures of an answer, and what it breaks of the limits that bind the objective."""
     if not isinstance(answer, Plan):
-        told = dict(answer)
-        if "format" not in told:
+        document = dict(answer)
+        if "format" not in document:
             # a bare {task: node}
-            told = {"format": PLAN_FORMAT, "instance": instance.name, "assignment": told}
-        answer = Plan.from_dict(told)
+            document = {"format": PLAN_FORMAT, "instance": instance.name, "assignment": document}
+        answer = Plan.from_dict(document)
     check_belongs(instance, answer)
     nodes, slots = answer.node_indices(instance), answer.slot_indices(instance)
-    found = evaluate_indices(instance, nodes, slots, figure.name)
-    return found, broken_by(figure, instance, nodes, slots, found), answer
+    evaluation = evaluate_indices(instance, nodes, slots, figure.name)
+    return evaluation, broken_by(figure, instance, nodes, slots, evaluation), answer
 
 
 WIDTH, MOST_NAME = 98, 40
@@ -275,10 +275,10 @@ class Lines:
         seconds = f"{row['seconds']:.2f}"
         if not row["feasible"]:
             head = self._line(row["case"], (size,))
-            told = " ".join(str(row["problem"]).split())
+            reason = " ".join(str(row["problem"]).split())
             # at least 20 characters of what is wrong
             room = max(20, WIDTH - len(head) - 2)
-            return f"{head}  {told if len(told) <= room else told[: room - 1] + '…'}"
+            return f"{head}  {reason if len(reason) <= room else reason[: room - 1] + '…'}"
         integral = row["primal_integral"]
         integral = "" if integral is None else f"{integral:.4f}"
         cells = (size, f"{row['value']:.6g}", gap_text(row), integral, seconds)
@@ -317,15 +317,15 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _sum(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     bounded = [row for row in rows if row["bound_certified"]]
-    known = [row for row in rows if row["best"] is not None]
+    scored = [row for row in rows if row["best"] is not None]
     return {
         "family": name, "cases": len(rows),
         "feasible": sum(row["feasible"] for row in rows),
         "bounded": len(bounded),
         "at_bound": sum(bool(row["at_bound"]) for row in bounded),
         "median_gap_percent": median([_or_infinite(row, "gap") for row in bounded]),
-        "median_gap_to_best_percent": median([_or_infinite(row, "gap_to_best") for row in known]),
-        "mean_primal_integral": mean([row["primal_integral"] for row in known]),
+        "median_gap_to_best_percent": median([_or_infinite(row, "gap_to_best") for row in scored]),
+        "mean_primal_integral": mean([row["primal_integral"] for row in scored]),
         "own_certificates": sum(row["own_certificate"] for row in rows),
         "seconds": sum(row["seconds"] for row in rows),
     }  # fmt: skip
@@ -364,10 +364,12 @@ def summary_text(rows: Sequence[dict[str, Any]]) -> str:
             "Please submit it: `--plans FOLDER` writes the plan, and “How to submit” says how, in",
             "docs/open-benchmark.md.",
         ]
-    kept = sum(row["feasible"] for row in rows)
+    feasible = sum(row["feasible"] for row in rows)
     bounded = sum(row["bound_certified"] for row in rows)
     close = sum(bool(row["at_bound"]) for row in rows)
-    lines.append(f"\n{kept} of {len(rows)} feasible, {close} of {bounded} at the certified bound")
+    lines.append(
+        f"\n{feasible} of {len(rows)} feasible, {close} of {bounded} at the certified bound"
+    )
     return "\n".join(lines) + "\n"
 
 

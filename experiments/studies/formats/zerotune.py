@@ -228,17 +228,17 @@ def read_graph(
     hosts: dict[str, float] = {}
     names = UniqueNames()
     for node, attributes in graph.nodes.items():
-        told, path = dict(attributes), f"{source}: {node}"
-        if told.get("operatorType") == "PhysicalNode":
-            host: _Host | None = read_page(_Host, told, path, ledger)
+        page, path = dict(attributes), f"{source}: {node}"
+        if page.get("operatorType") == "PhysicalNode":
+            host: _Host | None = read_page(_Host, page, path, ledger)
             hosts |= {} if host is None else {node: host.physicalCPUCores}
         else:
-            found: _Operator | None = read_page(_Operator, told, path, ledger)
+            found: _Operator | None = read_page(_Operator, page, path, ledger)
             if found is not None:
                 operators[node] = _operator(found, node, path, names, ledger)
     ledger.check()
-    held = {i.host for operator in operators.values() for i in operator.instances if i.host}
-    for name in sorted(held - set(hosts))[:20]:
+    used_hosts = {i.host for operator in operators.values() for i in operator.instances if i.host}
+    for name in sorted(used_hosts - set(hosts))[:20]:
         ledger.problem(f"{source}: instances", name, "is a host that the graph does not describe")
     edges = _streams(graph, operators, source, ledger)
     if not operators or not hosts:
@@ -257,10 +257,10 @@ def _streams(
     for the one from the operator numbered before.
     """
     # edges from operators to hosts are not streams
-    told = [(a, b) for a, b, _ in graph.edges if a in operators and b in operators]
-    feeding = {a for a, b in told if a != b}
-    found: dict[tuple[str, str], None] = {}
-    for a, b in told:
+    pairs = [(a, b) for a, b, _ in graph.edges if a in operators and b in operators]
+    feeding = {a for a, b in pairs if a != b}
+    edges: dict[tuple[str, str], None] = {}
+    for a, b in pairs:
         edge = (a, b)
         if a == b:
             head, dash, number = a.rpartition("-")
@@ -273,20 +273,20 @@ def _streams(
                 "feeds nobody"
             )
             edge = (before, b)
-        if edge in found:
+        if edge in edges:
             ledger.problem(f"{source}: {edge[0]} -- {edge[1]}", None, "stands twice")
-        found[edge] = None
-    return list(found)
+        edges[edge] = None
+    return list(edges)
 
 
 def _operator(
-    told: _Operator, node: str, path: str, names: UniqueNames, ledger: Ledger
+    page: _Operator, node: str, path: str, names: UniqueNames, ledger: Ledger
 ) -> Operator:
-    kind = told.operatorType
+    kind = page.operatorType
     short = kind.removesuffix("Operator").lower() + "-" + node.rsplit("-", 1)[-1]
-    keyed = not told.model_fields_set.isdisjoint(("keyByClass", "joinKeyClass"))
-    operator = Operator(names.take(short), kind, told.parallelism, keyed)
-    for i, found in enumerate(_INSTANCE.finditer(told.instances)):
+    keyed = not page.model_fields_set.isdisjoint(("keyByClass", "joinKeyClass"))
+    operator = Operator(names.take(short), kind, page.parallelism, keyed)
+    for i, found in enumerate(_INSTANCE.finditer(page.instances)):
         parts = [part.partition("=") for part in found[1].split(",")]
         fields = {key.strip(): value.strip() for key, equals, value in parts if equals}
         instance = read_page(Instance, fields, f"{path}.instances[{i}]", ledger)
@@ -321,15 +321,15 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             break
         traffic += [[f"{names[0]}/{i}", f"{names[1]}/{j}", r] for i, j, r in pairs]
     ledger.check()
-    made = list(operators.values())
-    slots = _capacities(made, hosts, request.options["capacity"], ledger)
+    ordered = list(operators.values())
+    slots = _capacities(ordered, hosts, request.options["capacity"], ledger)
     ledger.reading("an instance takes one slot: avgCPULoad is its host's, and a label of the node")
-    if short := [o for o in made if len(o.instances) < o.parallelism]:
+    if short := [o for o in ordered if len(o.instances) < o.parallelism]:
         lost = sum(o.parallelism - len(o.instances) for o in short)
         ledger.warn(
             f"{lost} instances of {len(short)} operators were not measured, and are left out"
         )
-    roles = {o.name: {"role": "source"} if o.kind == "SourceOperator" else {} for o in made}
+    roles = {o.name: {"role": "source"} if o.kind == "SourceOperator" else {} for o in ordered}
     return {
         "format": INSTANCE_FORMAT,
         "name": stem_of(path),
@@ -342,10 +342,10 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             for host, c in hosts.items()
         ],
         "topologies": [{"id": "query"}],
-        "operators": [{"id": o.name, "topology": "query", **roles[o.name]} for o in made],
+        "operators": [{"id": o.name, "topology": "query", **roles[o.name]} for o in ordered],
         "tasks": [
             {"id": f"{o.name}/{i}", "operator": o.name, "load": {"slot": 1}, "node": instance.host}
-            for o in made
+            for o in ordered
             for i, instance in enumerate(o.instances)
         ],
         "streams": streams,
@@ -357,12 +357,12 @@ def _capacities(
     operators: list[Operator], hosts: dict[str, float], rule: str, ledger: Ledger
 ) -> dict[str, float]:
     """Return the slots of each host; Flink's own placement fits by construction."""
-    held = Counter(i.host for operator in operators for i in operator.instances)
+    instances_on = Counter(i.host for operator in operators for i in operator.instances)
     if rule == "placed":
         ledger.reading("a host has as many slots as instances really ran on it")
-        return {h: float(held[h]) for h in hosts}
+        return {h: float(instances_on[h]) for h in hosts}
     # slots a core, the largest on any host: elsewhere slots stay free
-    density = max((held[h] / cores for h, cores in hosts.items()), default=0.0)
+    density = max((instances_on[h] / cores for h, cores in hosts.items()), default=0.0)
     ledger.reading(
         f"slots by cores: {density:.4g} a core, the least with which the measured placement fits"
     )
@@ -440,8 +440,8 @@ def _pair_up(senders: list[Instance], receivers: list[Instance]) -> Pairs:
 def _received(receiver: Operator) -> Floats:
     """Return the share of each instance in what its operator receives; even where unknown."""
     count = len(receiver.instances)
-    known = [i.received for i in receiver.instances]
-    total = sum(r for r in known if r is not None)
-    if not total or any(r is None for r in known):
+    received = [i.received for i in receiver.instances]
+    total = sum(r for r in received if r is not None)
+    if not total or any(r is None for r in received):
         return np.full(count, 1.0 / max(1, count))
-    return np.array(known, dtype=np.float64) / total
+    return np.array(received, dtype=np.float64) / total

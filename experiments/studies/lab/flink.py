@@ -97,7 +97,7 @@ class FlinkCluster(Cluster):
 
         `host`: its own address. `inside`: what stands before its command, to run it on that host.
         """
-        own = {
+        configuration = {
             **dict.fromkeys(("taskmanager.host", "taskmanager.bind-host"), host),
             "jobmanager.rpc.port": self._rpc,
             "taskmanager.resource-id": name,
@@ -106,7 +106,9 @@ class FlinkCluster(Cluster):
         }
         heap = ["-Xms128m", "-Xmx352m", "-XX:MaxDirectMemorySize=160m"]
         heap.append("-XX:MaxMetaspaceSize=160m")
-        self._start(name, _TASK_MANAGER, heap, {**configured("flink-taskmanager"), **own}, inside)
+        self._start(
+            name, _TASK_MANAGER, heap, {**configured("flink-taskmanager"), **configuration}, inside
+        )
 
     def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.
@@ -147,8 +149,8 @@ class FlinkCluster(Cluster):
         log = folder / "log"
         log.unlink(missing_ok=True)
         # the laboratory's own settings last: they win
-        own = {**settings, **self._settings, "io.tmp.dirs": str(self.folder / "tmp")}
-        lines = [f"{key}: {json.dumps(value)}\n" for key, value in own.items()]
+        configuration = {**settings, **self._settings, "io.tmp.dirs": str(self.folder / "tmp")}
+        lines = [f"{key}: {json.dumps(value)}\n" for key, value in configuration.items()]
         (folder / "config.yaml").write_text("".join(lines))
         (folder / "log4j.properties").write_text(_LOG.format(file=log))
         jars = flink_jars()
@@ -188,9 +190,9 @@ def build_jar(client: FlinkClient, folder: Path) -> Path:
     compiler.setTargetVersion(_RELEASE)
     compiler.compile(client.array(file, [file(str(SOURCE))]))
     jar = folder / f"{MAIN.lower()}.jar"
-    with zipfile.ZipFile(jar, "w") as made:
+    with zipfile.ZipFile(jar, "w") as archive:
         for path in sorted(classes.glob("*.class")):
-            made.write(path, path.name)
+            archive.write(path, path.name)
     return jar
 
 
@@ -280,11 +282,11 @@ def verdicts(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def work(folder: Path, _: argparse.Namespace) -> tuple[str, bool]:
     """Return how much was as planned."""
     first, second = verdicts(folder)
-    told = (
+    summary = (
         f"{first['as_planned']} of {first['planned']} as planned, "
         f"after kill -9 {second['as_planned']} of {second['planned']}"
     )
-    return told, first["holds"] and second["holds"]
+    return summary, first["holds"] and second["holds"]
 
 
 if __name__ == "__main__":

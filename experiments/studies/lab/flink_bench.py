@@ -191,14 +191,14 @@ def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str,
 
 def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
     """Return a task manager's settings for several plans at once."""
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     names: list[str] = []
     for sheet in sheets:
-        own = sheet.configuration(manager)
+        configuration = sheet.configuration(manager)
         # a list of names: those of all plans, not of the last one
-        names += own.pop("external-resources", [])
-        found |= own
-    return found | ({"external-resources": names} if names else {})
+        names += configuration.pop("external-resources", [])
+        merged |= configuration
+    return merged | ({"external-resources": names} if names else {})
 
 
 def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
@@ -350,13 +350,13 @@ def bench_table(runs: pd.DataFrame) -> str:
     runs = runs.assign(ratio=runs["measured"] / runs["predicted"])
     policies = runs["policy"].unique().tolist()
     lines = []
-    for shape, own in runs.groupby("shape", sort=False):
-        by = own.groupby("policy", sort=False)
+    for shape, shape_runs in runs.groupby("shape", sort=False):
+        by = shape_runs.groupby("policy", sort=False)
         rates, ratios = by["measured"].mean(), by["ratio"].agg(geometric_mean)
         others = ratios.drop(policies[-1], errors="ignore")
-        told = f"{ratios.get(policies[-1], math.nan):.2f}"
-        told += f" ({others.min():.2f} to {others.max():.2f})" if len(others) else ""
-        lines.append([shape, *(f"{rates.get(one, math.nan):,.0f}" for one in policies), told])
+        ratio_text = f"{ratios.get(policies[-1], math.nan):.2f}"
+        ratio_text += f" ({others.min():.2f} to {others.max():.2f})" if len(others) else ""
+        lines.append([shape, *(f"{rates.get(one, math.nan):,.0f}" for one in policies), ratio_text])
     head = ("shape", *policies, f"measured / predicted: {policies[-1]} (others)")
     return markdown(head, lines, right=())
 

@@ -138,11 +138,13 @@ class KafkaCluster(Cluster):
         """Give a client of Kafka's own Admin interface, which knows nothing of the product."""
         from kafka.admin import KafkaAdminClient
 
-        made = KafkaAdminClient(bootstrap_servers=self.address.split(","), request_timeout_ms=20000)
+        admin = KafkaAdminClient(
+            bootstrap_servers=self.address.split(","), request_timeout_ms=20000
+        )
         try:
-            yield made
+            yield admin
         finally:
-            made.close()
+            admin.close()
 
     def copies(self) -> list[Any]:
         """Return the reassignments that are under way."""
@@ -161,14 +163,14 @@ class KafkaCluster(Cluster):
         from kafka import KafkaProducer
 
         with self.client() as client:
-            made = {
+            topics = {
                 topic: {
                     "assignments": dict(enumerate(lists)),
                     "configs": {"min.insync.replicas": "2"},
                 }
                 for topic, lists in TOPICS.items()
             }
-            client.create_topics(made, wait_for_metadata=True)
+            client.create_topics(topics, wait_for_metadata=True)
         producer = KafkaProducer(bootstrap_servers=self.address.split(","), linger_ms=50)
         rng, record = random.Random(1), b"x" * 10_000
         places = [(topic, p) for topic, lists in TOPICS.items() for p in range(len(lists))]
@@ -190,28 +192,28 @@ class KafkaCluster(Cluster):
 
     def wrong(self, lists: Lists) -> list[str]:
         """Return the partitions that are not as wanted, in list, order, sync and leader."""
-        now, found = self.state(), []
-        for key, wanted in lists.items():
+        now, differing = self.state(), []
+        for key, planned in lists.items():
             one = now[key]
             # the first of a list is the preferred leader
-            told = one["replica_nodes"], one["leader_id"], sorted(one["isr_nodes"])
-            if told != (wanted, wanted[0], sorted(wanted)):
-                found.append(f"{key}: list, leader, in sync {told}, wanted {wanted}")
-        return found
+            actual = one["replica_nodes"], one["leader_id"], sorted(one["isr_nodes"])
+            if actual != (planned, planned[0], sorted(planned)):
+                differing.append(f"{key}: list, leader, in sync {actual}, wanted {planned}")
+        return differing
 
     def throttles(self) -> dict[str, Any]:
         """Return the throttles that are set of topics and living brokers."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         kinds = ConfigResourceType
-        asked = [ConfigResource(kinds.TOPIC, topic) for topic in TOPICS]
-        asked += [ConfigResource(kinds.BROKER, str(broker)) for broker in self.living]
+        resources = [ConfigResource(kinds.TOPIC, topic) for topic in TOPICS]
+        resources += [ConfigResource(kinds.BROKER, str(broker)) for broker in self.living]
         with self.client() as client:
-            told = client.describe_configs(asked, config_filter="all")
+            described = client.describe_configs(resources, config_filter="all")
         return {
             f"{kind} {name} {key}": entry["value"]
-            for kind, named in told.items()
-            for name, entries in named.items()
+            for kind, resources_of_kind in described.items()
+            for name, entries in resources_of_kind.items()
             for key, entry in entries.items()
             if "replication.throttled" in key and entry["value"]
         }
@@ -237,10 +239,10 @@ class LeastInSync:
         with self._lab.client() as client:
             while not self._ended.wait(0.2):
                 try:
-                    told = client.describe_topics(list(TOPICS))
+                    topics = client.describe_topics(list(TOPICS))
                 except (KafkaError, OSError):
                     continue  # the broker that was asked has just been killed
-                counts = [len(p["isr_nodes"]) for topic in told for p in topic["partitions"]]
+                counts = [len(p["isr_nodes"]) for topic in topics for p in topic["partitions"]]
                 self.fewest = min(self.fewest, *counts)
 
     def __enter__(self) -> LeastInSync:
@@ -304,19 +306,19 @@ class Round:
             if thread:
                 thread.join()
         self.fewest = min(self.fewest, watched.fewest)
-        wrong, left = self.lab.wrong(lists), self.lab.throttles()
-        self.plans += not (status or wrong or left)
+        wrong, throttles = self.lab.wrong(lists), self.lab.throttles()
+        self.plans += not (status or wrong or throttles)
         self.replicas += 3 * (len(lists) - len(wrong))
         self.leaders += len(lists) - len(wrong)
         self.failures += [f"{name}: {text}" for text in wrong]
         # min.insync.replicas is 2: below, producers are refused
-        if status or left or watched.fewest < 2:
-            told = f"status {status}, throttles {left}, fewest in sync {watched.fewest}"
-            self.failures.append(f"{name}: {told}\n{out}")
+        if status or throttles or watched.fewest < 2:
+            outcome = f"status {status}, throttles {throttles}, fewest in sync {watched.fewest}"
+            self.failures.append(f"{name}: {outcome}\n{out}")
         seconds = time.monotonic() - began
         tell(
             f"{name}: {len(lists) - len(wrong)} of {len(lists)} as planned, status {status}, "
-            f"{len(left)} throttles left, fewest in sync {watched.fewest}, {seconds:.0f} s"
+            f"{len(throttles)} throttles left, fewest in sync {watched.fewest}, {seconds:.0f} s"
         )
 
     def killed_itself(self, name: str, lists: Lists) -> None:
@@ -376,10 +378,10 @@ class Round:
             if status:
                 self.failures.append(f"{name}, {' '.join(words[:2])}: {status}\n{out}")
                 return
-        held = [key for key, one in self.lab.state().items() if 4 in one["replica_nodes"]]
-        tell(f"{name}, evacuated: {len(held)} partitions on the dead broker; {out.strip()}")
-        if held:
-            self.failures.append(f"{name}: {held} are still on the dead broker")
+        remaining = [key for key, one in self.lab.state().items() if 4 in one["replica_nodes"]]
+        tell(f"{name}, evacuated: {len(remaining)} partitions on the dead broker; {out.strip()}")
+        if remaining:
+            self.failures.append(f"{name}: {remaining} are still on the dead broker")
 
     def disturbed(self, broker: int, *, back: bool = True) -> Callable[[], None]:
         """Return what kills a broker once copies are under way, and starts it again."""
@@ -422,12 +424,12 @@ def work(_: Path, args: argparse.Namespace) -> tuple[str, bool]:
     plans, replicas, leaders = (
         sum(getattr(one, name) for one in rounds) for name in ("plans", "replicas", "leaders")
     )
-    told = (
+    summary = (
         f"{plans} of {args.plans} plans, {replicas} of {36 * args.plans} replicas, {leaders} of "
         f"{12 * args.plans} leaders as planned; fewest in sync {min(one.fewest for one in rounds)} "
         f"of a least of 2; {time.monotonic() - began:.0f} s"
     )
-    return told, not failures
+    return summary, not failures
 
 
 if __name__ == "__main__":

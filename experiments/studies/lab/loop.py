@@ -75,17 +75,19 @@ class Seen:
     _now: dict[str, str] = field(default_factory=dict)
     _left: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, told: dict[str, Any]) -> None:
+    def add(self, decision: dict[str, Any]) -> None:
         """Take in a decision, as ``watch --json`` prints it."""
         self.looks += 1
         # decisions that were not carried out move nothing
-        if not told["plan"] or not told["verdict"].startswith(("applied", "not as planned")):
+        if not decision["plan"] or not decision["verdict"].startswith(
+            ("applied", "not as planned")
+        ):
             return
         self.changes += 1
-        self.failed += not told["applied"]
-        after = told["plan"]["assignment"]
+        self.failed += not decision["applied"]
+        after = decision["plan"]["assignment"]
         moves = {task: after[task] for task, node in self._now.items() if after[task] != node}
-        self.most = max(self.most, len(told["moves"]))
+        self.most = max(self.most, len(decision["moves"]))
         # a task that comes back to a node which it left at any time before
         self.flaps += len({*moves.items()} & self._left)
         self._left |= {(task, self._now[task]) for task in moves}
@@ -141,11 +143,15 @@ def watch(
 def _read(process: subprocess.Popen[str], phases: Phases, seen: Seen, began: float) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        told = json.loads(line)
-        seen.add(told)
+        decision = json.loads(line)
+        seen.add(decision)
         elapsed = time.monotonic() - began
-        what = f"{told['decision']} of {len(told['moves'])}" if told["plan"] else told["decision"]
-        tell(f"[{elapsed:5.0f} s] {what}: {told['reason'] or '-'}: {told['verdict']}")
+        what = (
+            f"{decision['decision']} of {len(decision['moves'])}"
+            if decision["plan"]
+            else decision["decision"]
+        )
+        tell(f"[{elapsed:5.0f} s] {what}: {decision['reason'] or '-'}: {decision['verdict']}")
 
 
 def _words(system: str, url: str, folder: Path, *more: str) -> list[str]:
@@ -191,7 +197,7 @@ def flink(folder: Path, seconds: float) -> Seen:
     """Watch a Flink; its command starts the task managers anew with the sheet's quotas."""
     phases, seen = Phases(folder / "rate", 160.0, 1600.0, seconds), Seen()
     phases.set(phases.low)
-    script, asked = folder / "roll-out.sh", folder / "asked"
+    script, request = folder / "roll-out.sh", folder / "asked"
     script.write_text(ROLL_OUT.format(folder=folder))
     script.chmod(0o755)
     options = {"cpu": "process", "interval": 8}
@@ -199,15 +205,15 @@ def flink(folder: Path, seconds: float) -> Seen:
         job = Job(cluster, (*_ARGUMENTS, "0", _ROUNDS, _ROUNDS, str(phases.file)))
 
         def serve() -> None:
-            if not asked.exists():
+            if not request.exists():
                 return
             code = 0
             try:
-                job.roll_out(asked)
+                job.roll_out(request)
             except (LabError, InvalidInput) as error:
                 tell(f"not rolled out: {error}")
                 code = 1
-            asked.unlink()
+            request.unlink()
             # whole or not there: the script polls for it
             write_atomic(folder / "done", str(code))
 
@@ -226,10 +232,10 @@ def flink(folder: Path, seconds: float) -> Seen:
 
 def _gathered(walk: Walk) -> dict[str, str]:
     """Write a plan that puts all on the first node, and return it."""
-    found = Instance.load(walk.file["instance"])
-    made = Plan.from_indices(found, np.zeros(found.num_tasks, np.int32))
-    made.save(walk.file["plan"])
-    return dict(made.assignment)
+    instance = Instance.load(walk.file["instance"])
+    plan = Plan.from_indices(instance, np.zeros(instance.num_tasks, np.int32))
+    plan.save(walk.file["plan"])
+    return dict(plan.assignment)
 
 
 def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:

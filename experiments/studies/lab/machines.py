@@ -117,17 +117,17 @@ class Machines:
 
     def _add(self, name: str) -> None:
         space, shape = self._space(name), _bucket(self._rate)
-        own = ["ip", "netns", "exec", space]
+        in_space = ["ip", "netns", "exec", space]
         _run("ip", "netns", "add", space)
         # one end in the machine, the other on the bridge, each shaped on its way out
         cable = ["type", "veth", "peer", "name", "eth0", "netns", space]
         _run("ip", "link", "add", space, *cable)
         _run("ip", "link", "set", space, "master", _BRIDGE, "up")
-        _run(*own, "ip", "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
+        _run(*in_space, "ip", "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
         for device in ("eth0", "lo"):
-            _run(*own, "ip", "link", "set", device, "up")
+            _run(*in_space, "ip", "link", "set", device, "up")
         # a token bucket shapes what leaves a device: both directions need one
-        _run(*own, "tc", "qdisc", "add", "dev", "eth0", *shape)
+        _run(*in_space, "tc", "qdisc", "add", "dev", "eth0", *shape)
         _run("tc", "qdisc", "add", "dev", space, *shape)
         self._group(name).mkdir()
 

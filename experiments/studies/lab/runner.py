@@ -75,10 +75,10 @@ def send(url: str, body: str | None, method: str) -> bytes:
     """Send a JSON document, or nothing, and return the answer."""
     head = {} if body is None else {"Content-Type": "application/json"}
     data = None if body is None else body.encode()
-    asked = urllib.request.Request(url, data, head, method=method)
-    with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
-        found: bytes = answer.read()
-    return found
+    request = urllib.request.Request(url, data, head, method=method)
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        content: bytes = answer.read()
+    return content
 
 
 def configured(name: str) -> dict[str, Any]:

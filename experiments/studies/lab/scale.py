@@ -51,12 +51,12 @@ def wait_for_slots(lab: FlinkCluster, job: str, slots: int) -> float:
 
 def rates(folder: Path, seconds: float) -> tuple[float, float, float]:
     """Scale the job; return orders/s at first, at twice the input before, and after."""
-    told, rescale = Steps(), folder / "rescale.json"
+    steps, rescale = Steps(), folder / "rescale.json"
     rate = Phases(folder / "rate", ORDERS, FACTOR * ORDERS, 0.0)
     rate.set(rate.low)
 
     def step(text: str) -> None:
-        told(f"load {os.getloadavg()[0]:.0f}: {text}")
+        steps(f"load {os.getloadavg()[0]:.0f}: {text}")
 
     settings = {"taskmanager.cpu.cores": CORES, **ADAPTIVE}
     with (
@@ -105,8 +105,8 @@ def rates(folder: Path, seconds: float) -> tuple[float, float, float]:
 def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
     """Return the rates before and after beside the first."""
     low, before, after = rates(folder, args.seconds)
-    told = f"{before / low:.2f} times the rate before, {after / low:.2f} times after"
-    return told, after >= 0.95 * FACTOR * low
+    summary = f"{before / low:.2f} times the rate before, {after / low:.2f} times after"
+    return summary, after >= 0.95 * FACTOR * low
 
 
 if __name__ == "__main__":

@@ -114,8 +114,8 @@ class StormCluster(Cluster):
         data.mkdir()
         self._start("zookeeper", _ZOOKEEPER, str(self._zookeeper), str(data))
         _wait_for_port(self._host, self._zookeeper)
-        own = {"storm.local.hostname": self._host, "storm.local.dir": str(data / "nimbus")}
-        self._start("nimbus", _NIMBUS, settings=own)
+        settings = {"storm.local.hostname": self._host, "storm.local.dir": str(data / "nimbus")}
+        self._start("nimbus", _NIMBUS, settings=settings)
         _wait_for_port(self._host, self._nimbus)
         self._data = data
         self._keeper.start()
@@ -139,13 +139,13 @@ class StormCluster(Cluster):
         to run it and its workers on that host.
         """
         number = SUPERVISORS.index(name)
-        own = {
+        settings = {
             "storm.local.hostname": host or address(name),
             "storm.local.dir": str(self._data / name),
             "supervisor.slots.ports": sorted(self._slots[number * SLOTS : (number + 1) * SLOTS]),
             "supervisor.thrift.port": self._thrift[number],
         }
-        self._start(name, _SUPERVISOR, settings=own, inside=inside)
+        self._start(name, _SUPERVISOR, settings=settings, inside=inside)
 
     def kill(self, name: str) -> None:
         """End a daemon and its workers with -9, as a machine that fails does."""
@@ -355,7 +355,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
             walk.plan(budget, limit=5.0)
             walk.submit()
             found.append(_measured(walk))
-            step(f"{what}{_told(found[-1])}")
+            step(f"{what}{_summary(found[-1])}")
 
         planned("")
         placement = load_placement(walk.exported).topologies["words"]
@@ -369,7 +369,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
         cluster.wait_for(len(SUPERVISORS) - 1)
         cluster.wait_for_executors("words", EXECUTORS)
         after = walk.verdict()
-        step(f"Storm has put all elsewhere: {_told(after)}")
+        step(f"Storm has put all elsewhere: {_summary(after)}")
         for line in cluster.log("nimbus", "PlanScheduler")[-2:]:
             tell(f"nimbus: {line[24:]}")
         for one in after["differences"]:
@@ -378,7 +378,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
         cluster.start(busiest)
         cluster.wait_for(len(SUPERVISORS))
         found.append(walk.verdict())
-        step(f"{busiest} is back, and nothing moves: {_told(found[-1])}")
+        step(f"{busiest} is back, and nothing moves: {_summary(found[-1])}")
         planned(f"planned with it, at most {BUDGET} moves: ", BUDGET)
         if cluster.restarts:
             step(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
@@ -396,20 +396,20 @@ def _measured(walk: Walk) -> dict[str, Any]:
     return walk.verdict()
 
 
-def _told(found: dict[str, Any]) -> str:
-    text = f"{found['as_planned']} of {found['planned']} as planned"
-    measured, predicted = found["measured_share"], found["predicted_share"]
+def _summary(verdict: dict[str, Any]) -> str:
+    text = f"{verdict['as_planned']} of {verdict['planned']} as planned"
+    measured, predicted = verdict["measured_share"], verdict["predicted_share"]
     if predicted is None:
         return text
     if measured is None:
-        return f"{text}, remote share {predicted:.3f} predicted, {found['share_unknown']}"
+        return f"{text}, remote share {predicted:.3f} predicted, {verdict['share_unknown']}"
     return f"{text}, remote share {measured:.3f} measured, {predicted:.3f} predicted"
 
 
 def work(folder: Path, _: argparse.Namespace) -> tuple[str, bool]:
     """Return how much was as planned."""
-    found = verdicts(folder)
-    return "; ".join(map(_told, found)), all(one["holds"] for one in found)
+    results = verdicts(folder)
+    return "; ".join(map(_summary, results)), all(one["holds"] for one in results)
 
 
 if __name__ == "__main__":

@@ -154,18 +154,18 @@ class StormBench:
         walk.read(cpu="process", topology=shape.name, interval=15)
         rate = self._acked(shape).since(before).tuples / (time.monotonic() - began)
         instance = Instance.load(walk.file["instance"])
-        found = {}
+        planned = {}
         for name, method in POLICIES.items():
-            asked = _without_acks(walk) if method == "storm-offline" else instance
+            solved_instance = _without_acks(walk) if method == "storm-offline" else instance
             # slots are the export's choice: a topology's executors may share one a node
-            result = solve(asked, method, time_limit=10.0, ignore=("slots",))
+            result = solve(solved_instance, method, time_limit=10.0, ignore=("slots",))
             if result.plan is None:
                 tell(f"{shape.name}, {name}: no plan: {result.termination}")
                 continue
             plan = result.plan  # of another instance where that is without acks
             placed = Plan(instance.name, plan.assignment, slots=plan.slots)
-            found[name] = Planned(instance, placed, rate)
-        return found
+            planned[name] = Planned(instance, placed, rate)
+        return planned
 
     def run(
         self,
@@ -243,8 +243,8 @@ def _without_acks(walk: Walk) -> Instance:
     for key in ("streams", "traffic"):
         entries = [one.values() if isinstance(one, dict) else one for one in document.get(key, ())]
         acks = [any(str(end).startswith("__acker") for end in ends) for ends in entries]
-        kept = [one for one, ack in zip(document.get(key, ()), acks, strict=True) if not ack]
-        document[key] = kept
+        remaining = [one for one, ack in zip(document.get(key, ()), acks, strict=True) if not ack]
+        document[key] = remaining
     return Instance.from_dict(document)
 
 

@@ -37,8 +37,8 @@ def jdk() -> str | None:
     """Return the version of the compiler, ``17`` or so; ``None`` where there is none."""
     if shutil.which("javac") is None:
         return None
-    told = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r"javac (\d+)", told.stdout + told.stderr)
+    process = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r"javac (\d+)", process.stdout + process.stderr)
     return found[1] if found else None
 
 

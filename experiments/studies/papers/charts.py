@@ -47,13 +47,13 @@ def draw_panel(tables: Tables, panel: Panel, axes: Axes) -> None:
         axes.set_xlabel(panel.get("xlabel", ""))
         return
     for layer in panel.get("layers", [panel]):
-        own = tables.table(layer["sql"]) if "sql" in layer else data
-        KINDS[layer["kind"]](axes, own, layer)
+        rows = tables.table(layer["sql"]) if "sql" in layer else data
+        KINDS[layer["kind"]](axes, rows, layer)
     # limits are expressions: a reduced run has other values
-    wanted = {key: str(panel[key]) for key in ("bottom", "top") if key in panel}
-    found = tables.values(sql, wanted.values())[0]
-    if wanted:
-        limits: dict[str, Any] = {key: float(found[text]) for key, text in wanted.items()}
+    limit_texts = {key: str(panel[key]) for key in ("bottom", "top") if key in panel}
+    values = tables.values(sql, limit_texts.values())[0]
+    if limit_texts:
+        limits: dict[str, Any] = {key: float(values[text]) for key, text in limit_texts.items()}
         axes.set_ylim(**limits)
     if "xticks" in panel:
         axes.set_xlim(panel["left"], panel["right"])
@@ -77,9 +77,9 @@ def _lines(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
 
 def _series(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
     """One line without marks a `group`: `y` over `x`."""
-    for number, (name, mine) in enumerate(_groups(data, layer)):
+    for number, (name, rows) in enumerate(_groups(data, layer)):
         look = {"color": COLORS[number % len(COLORS)], "linestyle": DASHES[number % len(DASHES)]}
-        axes.plot(mine[layer["x"]], mine[layer["y"]], label=name, **look)
+        axes.plot(rows[layer["x"]], rows[layer["y"]], label=name, **look)
     axes.legend()
 
 
@@ -99,7 +99,7 @@ def _groups(data: pd.DataFrame, layer: Panel) -> list[tuple[str, pd.DataFrame]]:
     """Return the rows of each group with its name; all, with the layer's label, without groups."""
     if "group" not in layer:
         return [(layer.get("label", "_"), data)]
-    return [(str(name), mine) for name, mine in data.groupby(layer["group"], sort=False)]
+    return [(str(name), rows) for name, rows in data.groupby(layer["group"], sort=False)]
 
 
 def _bars(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
@@ -111,22 +111,22 @@ def _bars(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
     places: dict[Any, int] = {name: place for place, name in enumerate(names)}
     groups = _groups(data, layer)
     width = 0.8 / len(groups)
-    for number, (name, mine) in enumerate(groups):
+    for number, (name, rows) in enumerate(groups):
         # all bars of an x together are 0.8 wide, with its tick in the middle
         shift = width * (number + 0.5) - 0.4
-        at = [places[x] + shift for x in mine[layer["x"]]]
-        y, color = mine[layer["y"]], COLORS[layer.get("color", number)]
-        ends = [y - mine[layer["low"]], mine[layer["high"]] - y] if "low" in layer else None
+        at = [places[x] + shift for x in rows[layer["x"]]]
+        y, color = rows[layer["y"]], COLORS[layer.get("color", number)]
+        ends = [y - rows[layer["low"]], rows[layer["high"]] - y] if "low" in layer else None
         look: Panel = {"color": color, "yerr": ends, "capsize": 3}
         axes.bar(at, y, 0.9 * width, label=name, **look)
         if "extra" in layer:
-            told = f"{name}: {layer['extra']}"
-            axes.bar(at, mine[layer["extra"]], 0.9 * width, bottom=y, color=color, alpha=0.45,
-                     hatch="//", label=told)  # fmt: skip
+            label = f"{name}: {layer['extra']}"
+            axes.bar(at, rows[layer["extra"]], 0.9 * width, bottom=y, color=color, alpha=0.45,
+                     hatch="//", label=label)  # fmt: skip
         if "least" in layer:
             first, last = [a - width / 2 for a in at], [a + width / 2 for a in at]
-            told = "_" if number else layer["least"]
-            axes.hlines(mine[layer["least"]], first, last, color="black", label=told)
+            label = "_" if number else layer["least"]
+            axes.hlines(rows[layer["least"]], first, last, color="black", label=label)
     axes.set_xticks(range(len(places)), [str(name) for name in places])
     axes.grid(visible=False, axis="x")
     if groups[0][0] != "_":
@@ -140,14 +140,14 @@ def _rows(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
 
 def _marks(axes: Axes, data: pd.DataFrame, layer: Panel) -> None:
     """Marks at `x` and `y`, one look a `group`; open ones if `hollow`."""
-    for number, (name, mine) in enumerate(_groups(data, layer)):
+    for number, (name, rows) in enumerate(_groups(data, layer)):
         look: Panel = {"color": COLORS[layer.get("color", number)], "linestyle": "none"}
         look |= {"marker": layer.get("marker", MARKERS[number]), "markersize": layer.get("size", 5)}
         if layer.get("hollow"):
             look["fillstyle"] = "none"
         # of open and filled marks of the same groups the legend has the filled ones
         label = "_" if "group" in layer and layer.get("hollow") else name
-        axes.plot(mine[layer["x"]], mine[layer["y"]], label=label, **look)
+        axes.plot(rows[layer["x"]], rows[layer["y"]], label=label, **look)
     axes.legend()
 
 

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from experiments.studies.papers.query import FIELD, Tables, filled, known
+from experiments.studies.papers.query import FIELD, Tables, filled, known_value
 from experiments.studies.papers.tables import PAPERS, about_table, has_table, load_table
 from optim.util.files import write_atomic
 from streamplace.present.table import markdown
@@ -69,8 +69,8 @@ def verdict_of(*parts: object) -> Verdict:
     >>> verdict_of(True, True), verdict_of(True, False), verdict_of(False)
     ('same', 'in part', 'different')
     """
-    held = [bool(part) for part in parts]
-    return "same" if all(held) else "in part" if any(held) else "different"
+    holds = [bool(part) for part in parts]
+    return "same" if all(holds) else "in part" if any(holds) else "different"
 
 
 @dataclass(frozen=True)
@@ -125,27 +125,27 @@ class Query:
         parts = [] if isinstance(self.verdict, str) else list(self.verdict)
         texts = [self.text, *(cause["text"] for cause in causes)]
         # one query for all expressions of the claim: its rows are made once
-        wanted = [*parts, self.left_out, *(cause.get("when", "true") for cause in causes)]
-        wanted += [found[1] for text in texts for found in FIELD.finditer(text)]
-        found = self._values(wanted, frames)
+        expressions = [*parts, self.left_out, *(cause.get("when", "true") for cause in causes)]
+        expressions += [values[1] for text in texts for values in FIELD.finditer(text)]
+        values = self._values(expressions, frames)
         # lazily: a cause after the first that holds may have unknown values
-        holding = (c["text"] for c in causes if known(found, c.get("when", "true"), self.id))
+        holding = (c["text"] for c in causes if known_value(values, c.get("when", "true"), self.id))
         cause = next(holding, None)
         if isinstance(self.verdict, str):
             verdict = next(v for v in VERDICTS if v == self.verdict)
         else:
-            verdict = verdict_of(*(known(found, part, self.id) for part in parts))
-        left_out = int(known(found, self.left_out, self.id))
-        text, cause = (t and filled(t, found, self.id) for t in (self.text, cause))
+            verdict = verdict_of(*(known_value(values, part, self.id) for part in parts))
+        left_out = int(known_value(values, self.left_out, self.id))
+        text, cause = (t and filled(t, values, self.id) for t in (self.text, cause))
         return Finding(verdict, text or "", cause, left_out, self.left_out_why)
 
     def _of_others(self, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return the table ``claims``."""
         import pandas as pd
 
-        known = dict(zip(self.needed, frames, strict=True))
-        found = {one.id: one(*(known[name] for name in one.tables)) for one in self.others}
-        rows = [{"id": name, **asdict(finding)} for name, finding in found.items()]
+        frame_of = dict(zip(self.needed, frames, strict=True))
+        findings = {one.id: one(*(frame_of[name] for name in one.tables)) for one in self.others}
+        rows = [{"id": name, **asdict(finding)} for name, finding in findings.items()]
         return pd.DataFrame(rows, columns=["id", "verdict", "figure", "cause"])
 
     def _values(self, expressions: list[str], frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
@@ -167,22 +167,22 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     `path`: in the folder of the paper. Raises `KeyError`: a claim is about one that is not there,
     or has no SQL.
     """
-    told = _read(path)
+    document = _read(path)
     queries: dict[str, Query] = {}
-    for entry in sorted(told["claim"], key=lambda one: "claims" in one):  # others first
+    for entry in sorted(document["claim"], key=lambda one: "claims" in one):  # others first
         if "sql" in entry:
             parts = {name: entry.pop(name) for name in QUERY if name in entry}
             parts["others"] = tuple(queries[name] for name in entry.pop("claims", ()))
             tables = ("claims",) if parts["others"] else tuple(parts["tables"])
-            parts |= {"id": entry["id"], "tables": tables, "views": told.get("views")}
+            parts |= {"id": entry["id"], "tables": tables, "views": document.get("views")}
             queries[entry["id"]] = Query(**parts)
-    found = []
-    for entry in told["claim"]:
+    claims = []
+    for entry in document["claim"]:
         judge = queries.get(entry["id"])
         tables = () if judge is None else judge.needed
-        own = {"starred": False, **entry, "tables": tables, "judge": judge}
-        found.append(Claim(paper=path.parent.name, **own))
-    return tuple(found)
+        attributes = {"starred": False, **entry, "tables": tables, "judge": judge}
+        claims.append(Claim(paper=path.parent.name, **attributes))
+    return tuple(claims)
 
 
 def read_section(path: Path, name: str) -> dict[str, str]:
@@ -240,8 +240,8 @@ def judge(claim: Claim, root: Path = PAPERS) -> Judgement:
         smaller = [name for name, at in places.items() if about_table(paper, name, at).reduced]
         if not smaller:  # a fault: the tables are whole
             raise
-        told = f"not all that is judged is in the smaller {', '.join(smaller)} ({error})"
-        return Judgement(claim, Finding("not shown", told))
+        reason = f"not all that is judged is in the smaller {', '.join(smaller)} ({error})"
+        return Judgement(claim, Finding("not shown", reason))
 
 
 def judgements(papers: Iterable[str], root: Path = PAPERS) -> list[Judgement]:
@@ -310,8 +310,8 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
     if len(rows) > 1:
         # one paper needs no sum
         rows.append(("all", list(found)))
-    for name, mine in rows:
-        lines.append([name, *(count(group) for group in [*by_verdict(mine).values(), mine])])
+    for name, judged in rows:
+        lines.append([name, *(count(group) for group in [*by_verdict(judged).values(), judged])])
     return markdown(heads, lines).rstrip()
 
 

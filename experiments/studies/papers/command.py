@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         _list(all_figures(), args.json)
         return int(ExitCode.OK)
     quiet = bool(getattr(args, "quiet", False))
-    made = []
+    finished = []
     try:
         # sweeps use the session that is active
         master = args.master
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
                 if not quiet:
                     sys.stderr.write(f"{figure.name}: {figure.title}\n")
                 done = run_figure(figure, args.output, reduced=args.reduced, quiet=quiet)
-                made.append(done)
+                finished.append(done)
                 if not args.json:
                     _tell(done)
     except KeyboardInterrupt:
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return int(ExitCode.INTERRUPTED)
     if args.json:
-        content = [_content(done) for done in made]
+        content = [_content(done) for done in finished]
         sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
     return int(ExitCode.OK)
 
@@ -128,23 +128,28 @@ def _list(figures: Sequence[Figure], as_json: bool) -> None:
         sys.stdout.write(f"{figure.name:{width}}  {figure.title}\n")
 
 
-def _tell(made: Made) -> None:
+def _tell(finished: Made) -> None:
     from experiments.studies.papers.figure import REDUCED, to_markdown
 
-    lines = [f"{made.figure.title}: {made.figure.source}"]
-    if made.reduced:
+    lines = [f"{finished.figure.title}: {finished.figure.source}"]
+    if finished.reduced:
         lines.append(f"({REDUCED})")
-    lines += ["", f"The paper: {made.figure.words}", ""]
-    lines += [f"Here: {sentence}" for sentence in made.measured]
-    lines += ["", to_markdown(made.table), f"{made.folder / 'page.md'} ({made.seconds:.0f} s)", ""]
+    lines += ["", f"The paper: {finished.figure.words}", ""]
+    lines += [f"Here: {sentence}" for sentence in finished.measured]
+    lines += [
+        "",
+        to_markdown(finished.table),
+        f"{finished.folder / 'page.md'} ({finished.seconds:.0f} s)",
+        "",
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _content(made: Made) -> dict[str, Any]:
-    records = json.loads(made.table.to_json(orient="records"))  # unknown becomes null
+def _content(finished: Made) -> dict[str, Any]:
+    records = json.loads(finished.table.to_json(orient="records"))  # unknown becomes null
     return {
-        **made.figure.to_dict(), "reduced": made.reduced, "folder": str(made.folder),
-        "seconds": made.seconds, "measured": list(made.measured), "table": records,
+        **finished.figure.to_dict(), "reduced": finished.reduced, "folder": str(finished.folder),
+        "seconds": finished.seconds, "measured": list(finished.measured), "table": records,
     }  # fmt: skip
 
 
@@ -178,13 +183,13 @@ def run_tables(args: argparse.Namespace) -> int:
     from experiments.studies.papers.tables import PAPERS, has_table
 
     root: Path = args.output if args.reduced else PAPERS
-    wanted = tables.makings(args.name or "all")
+    makings = tables.makings(args.name or "all")
     # the papers' folders have every table already: what a run of many has made stands in a file
-    journal = Records(args.output / JOURNAL) if len(wanted) > 1 and not args.reduced else None
-    made = journal.read() if journal else []
-    for one in wanted:
+    journal = Records(args.output / JOURNAL) if len(makings) > 1 and not args.reduced else None
+    finished = journal.read() if journal else []
+    for one in makings:
         table = f"{one.paper}/{one.name}"
-        if (args.reduced and has_table(one.paper, one.name, root)) or table in made:
+        if (args.reduced and has_table(one.paper, one.name, root)) or table in finished:
             where = journal.path if journal else root
             sys.stderr.write(f"{table}: skipped, {where} has it\n")
             continue
@@ -216,6 +221,8 @@ def _tell_claims(papers: Sequence[str], found: Sequence[Judgement]) -> None:
         one.claim.id for one in starred if one.finding.verdict != "same" and not one.finding.cause
     ]
     but = f", all but {', '.join(open_ones)}" if open_ones else ""
-    held = len(starred) - len(open_ones)
-    text = f"\n{held} of {len(starred)} starred claims are the same or have a cause shown{but}.\n"
+    explained = len(starred) - len(open_ones)
+    text = (
+        f"\n{explained} of {len(starred)} starred claims are the same or have a cause shown{but}.\n"
+    )
     sys.stdout.write(text)

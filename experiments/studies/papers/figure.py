@@ -101,10 +101,10 @@ class Figure:
         """Return the table of some rows; with these in its ``attrs`` where sentences need them."""
         frames = rows if isinstance(rows, dict) else {"runs": rows}
         with Tables(frames, self.views, self.name) as tables:
-            made = tables.table(self.sql)
+            table = tables.table(self.sql)
         if self.keeps_sentences:
-            made.attrs["frames"] = frames
-        return made
+            table.attrs["frames"] = frames
+        return table
 
     def plot(self, table: pd.DataFrame, axes: Any) -> None:
         """Draw a table on matplotlib axes: on a list of them where there are several panels."""
@@ -116,7 +116,7 @@ class Figure:
     def measured(self, table: pd.DataFrame) -> list[str]:
         """Return the sentences on a table."""
         with self._shown(table) as tables:
-            return [said for sql, text in self.texts for said in tables.texts(sql, text)]
+            return [sentence for sql, text in self.texts for sentence in tables.texts(sql, text)]
 
     def _shown(self, table: pd.DataFrame) -> Tables:
         frames = {"shown": table, **table.attrs.get("frames", {})}
@@ -125,18 +125,18 @@ class Figure:
 
 def read_figures(path: Path) -> list[Figure]:
     """Return the figures of a paper's ``figures.toml``, in its order."""
-    told = tomllib.loads(path.read_text(encoding="utf-8"))
-    texts, views = told.get("texts", {}), told.get("views", {})
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    texts, views = document.get("texts", {}), document.get("views", {})
     # `like` takes what an entry does not say from another one of the file
-    by_name = {entry["name"]: entry for entry in told["figure"]}
-    whole = ({**by_name.get(entry.get("like"), {}), **entry} for entry in told["figure"])
+    by_name = {entry["name"]: entry for entry in document["figure"]}
+    whole = ({**by_name.get(entry.get("like"), {}), **entry} for entry in document["figure"])
     return [_figure(path.parent, entry, texts, views) for entry in whole]
 
 
 def _figure(
     folder: Path, entry: dict[str, Any], texts: Mapping[str, str], views: Mapping[str, str]
 ) -> Figure:
-    def said(text: str) -> str:
+    def text_of(text: str) -> str:
         return texts.get(text, text)
 
     sentences = [
@@ -144,7 +144,7 @@ def _figure(
         for one in entry.get("measured", ())
     ]
     words: dict[str, Any] = {
-        key: said(entry[key]) for key in ("source", "words", "size") if key in entry
+        key: text_of(entry[key]) for key in ("source", "words", "size") if key in entry
     }
     return Figure(
         name=f"{folder.name.replace('_', '-')}/{entry['name']}",
@@ -153,9 +153,9 @@ def _figure(
         sql=entry["sql"],
         panels=entry["panels"],
         rows=partial(_rows, folder, entry),
-        texts=[(sql, said(text)) for sql, text in sentences],
+        texts=[(sql, text_of(text)) for sql, text in sentences],
         views=views,
-        readings=tuple(map(said, entry.get("readings", ()))),
+        readings=tuple(map(text_of, entry.get("readings", ()))),
         keeps_sentences=entry.get("keeps_sentences", False),
         stored=entry.get("tables", ()),
     )
@@ -169,11 +169,11 @@ def _rows(paper: Path, entry: dict[str, Any], folder: Path, reduced: bool) -> pd
         spec = load(paper / entry["sweep"], entry["reduced"] if reduced else None)
         return run_rows(spec, folder, wide=entry.get("wide", False))
     if "run" in entry:
-        asked = change(entry, entry.get("reduced", {})) if reduced else entry
-        return runs_of(paper.name, asked, folder / "parts")
+        run = change(entry, entry.get("reduced", {})) if reduced else entry
+        return runs_of(paper.name, run, folder / "parts")
     make = function_of(paper.name, entry["rows"])
-    made: pd.DataFrame | Frames = make(folder, reduced, **entry.get("given", {}))
-    return made
+    rows: pd.DataFrame | Frames = make(folder, reduced, **entry.get("given", {}))
+    return rows
 
 
 def _stored(paper: str, name: str, folder: Path, reduced: bool) -> pd.DataFrame:
@@ -230,9 +230,9 @@ def run_figure(
     label = f"*This is a {REDUCED}.*\n\n" if reduced else ""
     write_atomic(folder / "table.md", label + to_markdown(table))
     draw(figure, table, folder / "plot.svg", reduced=reduced)
-    made = _made(figure, rows, reduced)
+    provenance = _provenance(figure, rows, reduced)
     # last: a folder with a page is finished
-    write_atomic(folder / "page.md", page(figure, table, measured, reduced, made=made))
+    write_atomic(folder / "page.md", page(figure, table, measured, reduced, provenance=provenance))
     return Made(figure, folder, table, measured, reduced, time.monotonic() - began)
 
 
@@ -255,7 +255,7 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> N
             write_atomic(path.with_suffix(".png"), to_png(drawing))
 
 
-def _made(figure: Figure, rows: pd.DataFrame | Frames, reduced: bool) -> str:
+def _provenance(figure: Figure, rows: pd.DataFrame | Frames, reduced: bool) -> str:
     from optim.methods.registry import package_version
 
     command = f"streamplace paper {figure.name}" + (" --reduced" if reduced else "")
@@ -272,21 +272,21 @@ def _made(figure: Figure, rows: pd.DataFrame | Frames, reduced: bool) -> str:
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the table for reading: four significant digits, unknown as a dash."""
-    told = "by" in table.columns  # a column says who proves each
-    heads = [by_whom(str(name), told=told) for name in table.columns]
+    names_prover = "by" in table.columns  # a column says who proves each
+    heads = [by_whom(str(name), names_prover=names_prover) for name in table.columns]
     # integers, unsigned integers and floats stand to the right
     right = [head for head, kind in zip(heads, table.dtypes, strict=True) if kind.kind in "iuf"]
     return markdown(heads, [[*map(_cell, row)] for row in table.itertuples(index=False)], right)
 
 
-def by_whom(head: str, *, told: bool = False) -> str:
-    """Say of a column of proofs who gives them: one solver, unless a column says (`told`)."""
+def by_whom(head: str, *, names_prover: bool = False) -> str:
+    """Say of a column of proofs who gives them: one solver, unless a column says so."""
     if "prove" not in head:
         return head
     if head.startswith(("proved", "proven (")) or head == "proven":
         head = head.replace("proved", "optimal").replace("proven", "optimal")
     head = head.removesuffix(", proved").removeprefix("proven ")
-    return head if told else f"{head}, by one solver"
+    return head if names_prover else f"{head}, by one solver"
 
 
 def _cell(value: Any) -> str:
@@ -316,12 +316,12 @@ def page(
     measured: Sequence[str],
     reduced: bool,
     *,
-    made: str = "",
+    provenance: str = "",
     link: str = "",
 ) -> str:
     """Return the page: the paper's words, ours, the plot, the table.
 
-    `measured`: our figures as sentences. `made`: how it was made: command, versions, size; empty
+    `measured`: our figures as sentences. `provenance`: command, versions and size of the run; empty
     where the page says so elsewhere. `link`: where the table is stored, for a page of the
     documentation, which does not show it.
     """
@@ -339,6 +339,6 @@ def page(
     if figure.readings:
         readings = "\n".join(f"- {reading}" for reading in figure.readings)
         parts += ["## Readings", readings]
-    if made:
-        parts += ["## How it was made", made]
+    if provenance:
+        parts += ["## How it was made", provenance]
     return "\n\n".join(parts) + "\n"

@@ -57,9 +57,9 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
     `InvalidInput`: there is no such paper, or one of its figures was never made.
     """
     for figure in find_figures(paper):
-        made = [(folder_of(figure, source, reduced), reduced) for reduced in (False, True)]
+        folders = [(folder_of(figure, source, reduced), reduced) for reduced in (False, True)]
         # the full run before the reduced one
-        found = next(((f, reduced) for f, reduced in made if (f / "page.md").is_file()), None)
+        found = next(((f, reduced) for f, reduced in folders if (f / "page.md").is_file()), None)
         if found is not None:
             _store(figure, *found, root)
         elif not has_table(*_stored_as(figure), root):
@@ -109,7 +109,7 @@ def _shared_readings(figures: Sequence[Figure]) -> list[str]:
     for reading, names in users.items():
         if len(names) > 1:
             groups.setdefault(tuple(names), []).append(f"- {reading}")
-    return [f"{', '.join(names)}:\n\n" + "\n".join(mine) for names, mine in groups.items()]
+    return [f"{', '.join(names)}:\n\n" + "\n".join(lines) for names, lines in groups.items()]
 
 
 def _without_repetition(figures: Sequence[Figure]) -> Iterator[Figure]:
@@ -140,17 +140,17 @@ def _store(figure: Figure, folder: Path, reduced: bool, root: Path) -> None:
     table = pd.read_csv(folder / "table.csv")
     paper, name = _stored_as(figure)
     seeds = figure.size or "one instance"
-    said = json.loads((folder / "measured.json").read_text()) if figure.keeps_sentences else ()
+    sentences = json.loads((folder / "measured.json").read_text()) if figure.keeps_sentences else ()
     store_table(
-        paper, name, table, command=command, seeds=seeds, reduced=reduced, said=said, root=root
+        paper, name, table, command=command, seeds=seeds, reduced=reduced, said=sentences, root=root
     )
 
 
 def _figure_section(figure: Figure, root: Path) -> str:
     paper, name = _stored_as(figure)
     table, about = load_table(paper, name, root), about_table(paper, name, root)
-    said = about.said if figure.keeps_sentences else tuple(figure.measured(table))
-    text = page(figure, table, said, about.reduced, link=stored_table(paper, name))
+    sentences = about.said if figure.keeps_sentences else tuple(figure.measured(table))
+    text = page(figure, table, sentences, about.reduced, link=stored_table(paper, name))
     text = text.replace("](plot.svg)", f"](img/{_image(figure)})")
     # a page of its own there is a section here, and its sections are bold words
     text = re.sub(r"^## (.*)$", r"**\1**", text, flags=re.MULTILINE)

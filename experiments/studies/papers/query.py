@@ -66,7 +66,7 @@ class Tables:
     ) -> None:
         self.db = connection()
         self.views, self.who = dict(views or {}), who
-        self.made: set[str] = set()
+        self.created: set[str] = set()
         for name, frame in frames.items():
             # DuckDB reads the frames where they are, without a copy
             self.db.register(name, frame)
@@ -79,16 +79,16 @@ class Tables:
 
     def table(self, sql: str) -> pd.DataFrame:
         """Return the rows of a query."""
-        found: pd.DataFrame = self._asked(sql, sql).df()
-        return found
+        rows: pd.DataFrame = self._run(sql, sql).df()
+        return rows
 
     def values(self, sql: str, expressions: Iterable[str]) -> list[dict[str, Any]]:
         """Return the values of expressions over a query: of all of its rows, or of each."""
-        wanted = list(dict.fromkeys(expressions))
-        columns = ", ".join(f'({text}) AS "#{at}"' for at, text in enumerate(wanted))
+        distinct = list(dict.fromkeys(expressions))
+        columns = ", ".join(f'({text}) AS "#{at}"' for at, text in enumerate(distinct))
         # an aggregate makes one row of all, a column one of each
-        rows = self._asked(sql, f"SELECT {columns or 1} FROM ({sql})").fetchall()
-        return [dict(zip(wanted, map(_plain, row), strict=False)) for row in rows]
+        rows = self._run(sql, f"SELECT {columns or 1} FROM ({sql})").fetchall()
+        return [dict(zip(distinct, map(_plain, row), strict=False)) for row in rows]
 
     def texts(self, sql: str, text: str) -> list[str]:
         """Return a text with values in it: once for a query, or once a row of it.
@@ -98,14 +98,14 @@ class Tables:
         expressions = [found[1] for found in FIELD.finditer(text)]
         return [filled(text, row, self.who) for row in self.values(sql, expressions)]
 
-    def _asked(self, sql: str, whole: str) -> DuckDBPyConnection:
+    def _run(self, sql: str, whole: str) -> DuckDBPyConnection:
         import duckdb
 
         try:
             for name in self._needed(sql):
                 kind = f"MACRO {name} AS TABLE" if "(" in name else f"VIEW {name} AS"
                 self.db.execute(f"CREATE {kind} {self.views[name]}")
-                self.made.add(name)
+                self.created.add(name)
             return self.db.execute(whole)
         except duckdb.Error as error:
             raise LookupError(f"{self.who}: {error}") from error
@@ -118,7 +118,7 @@ class Tables:
             # a view needs those that it names: they are made first, each once
             for name, text in self.views.items():
                 word = re.escape(name.partition("(")[0])
-                if name in found or name in self.made or text == sql:
+                if name in found or name in self.created or text == sql:
                     continue
                 if re.search(rf"\b{word}\b", sql):
                     visit(text)
@@ -130,10 +130,10 @@ class Tables:
 
 def filled(text: str, values: Mapping[str, Any], who: str) -> str:
     """Return a text with its values. Raises `LookupError`: one of them is unknown."""
-    return FIELD.sub(lambda at: format(known(values, at[1], who), at[2] or ""), text)
+    return FIELD.sub(lambda at: format(known_value(values, at[1], who), at[2] or ""), text)
 
 
-def known(values: Mapping[str, Any], expression: str, who: str) -> Any:
+def known_value(values: Mapping[str, Any], expression: str, who: str) -> Any:
     """Return a value; one that is unknown is an error (`LookupError`)."""
     value = values[expression]
     if value is None:
@@ -162,10 +162,10 @@ def connection() -> DuckDBPyConnection:
     return db
 
 
-def _estimate(found: Mapping[str, Any]) -> Estimate:
+def _estimate(interval: Mapping[str, Any]) -> Estimate:
     """Return an interval; a bound that is not known is `NULL` there and ``nan`` here."""
-    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in found.items()}
-    return Estimate(**known)
+    bounds: dict[str, Any] = {k: math.nan if v is None else v for k, v in interval.items()}
+    return Estimate(**bounds)
 
 
 def _rank_correlation(x: list[float], y: list[float]) -> float:

@@ -162,15 +162,15 @@ def makings(name: str) -> list[Making]:
     Raises `InvalidInput`: there is none of that name.
     """
     paper, _, table = name.partition("/")
-    known = [
+    candidates = [
         making
         for folder in claiming_papers(None if paper == "all" else paper)
         for making in tables_of(folder).values()
     ]
-    found = [making for making in known if table in ("", making.name)]
+    found = [making for making in candidates if table in ("", making.name)]
     if not found:
-        names = ", ".join(making.name for making in known)
-        remedy = f"one of {names}" if known else "this paper has no tables of claims yet"
+        names = ", ".join(making.name for making in candidates)
+        remedy = f"one of {names}" if candidates else "this paper has no tables of claims yet"
         raise InvalidInput(Problem("NAME", name, "is no table of a paper's claims", remedy))
     return found
 
@@ -197,9 +197,9 @@ def make_table(making: Making, reduced: bool, root: Path = PAPERS) -> Path:
 def tables_of(paper: str) -> dict[str, Making]:
     """Return how the tables of a paper's folder are made, by name."""
     path = PAPERS / paper / "tables.toml"
-    told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    views = told.pop("views", {})
-    return {name: Making(paper, name, entry, views) for name, entry in told.items()}
+    document = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    views = document.pop("views", {})
+    return {name: Making(paper, name, entry, views) for name, entry in document.items()}
 
 
 def runs_of(paper: str, entry: Row, folder: Path) -> pd.DataFrame:
@@ -323,10 +323,10 @@ def _seeds(spec: Spec) -> pd.DataFrame:
     rows = []
     for entry in spec.generators:
         for values in product(*entry.parameters.values()):
-            given, first = dict(zip(entry.parameters, values, strict=True)), dict[str, str]()
+            parameters, first = dict(zip(entry.parameters, values, strict=True)), dict[str, str]()
             for seed in entry.seeds:
-                made = generate(entry.kind, seed=seed, **given)
-                name = first.setdefault(content_hash(made), made.name)
+                instance = generate(entry.kind, seed=seed, **parameters)
+                name = first.setdefault(content_hash(instance), instance.name)
                 rows.append({"instance": name, "drawn": seed})
     return pd.DataFrame(rows)
 
@@ -370,10 +370,10 @@ def read_planned(folder: Path, wide: bool = False) -> pd.DataFrame:
     rows = rows.loc[ResultFolder(folder).marker()["runs"]].reset_index()
     failed = rows[rows["outcome"] != "ok"]
     if len(failed):
-        told = [f"{r.method_label} on {r.instance}: {r.error}" for r in failed.itertuples()]
+        errors = [f"{r.method_label} on {r.instance}: {r.error}" for r in failed.itertuples()]
         raise StreamplaceError(
             f"{len(failed)} of {len(rows)} runs failed; first: "
-            + "; ".join(told[:_SHOWN_ERRORS])
+            + "; ".join(errors[:_SHOWN_ERRORS])
             + f"; `streamplace sweep … -o {folder} --retry-failed` does them again"
         )
     return _with_factors(rows, wide)
@@ -407,5 +407,5 @@ def certified_of(instance: Instance, result: Result) -> dict[str, Any]:
     """
     from optim.certificates.grade import certified
 
-    told, _ = certified(result, instance.to_json().encode(), nodes=CASES, seconds=SECONDS)
-    return {BY: told.bound_by, GAP: told.certified_gap}
+    graded, _ = certified(result, instance.to_json().encode(), nodes=CASES, seconds=SECONDS)
+    return {BY: graded.bound_by, GAP: graded.certified_gap}

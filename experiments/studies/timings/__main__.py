@@ -58,21 +58,23 @@ def paired(
         raise InvalidInput(Problem("--against", str(args.against), "is no checkout", remedy))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        made: dict[str, Sequence[str]]
+        processes: dict[str, Sequence[str]]
         for one in chosen:
             if one.rows is commands.processes:
-                found = commands.processes_of(Path(folder))
+                all_processes = commands.processes_of(Path(folder))
                 only = str(given.get("only", ""))
-                made = {name: words for name, words in found.items() if only in name}
+                processes = {name: words for name, words in all_processes.items() if only in name}
             elif (other / "experiments/studies/timings/registry.py").is_file():
                 flags = [flag for flag in ("--quick",) if args.quick]
                 more = [f"--set={word}" for word in args.set]
-                made = {one.name: ["-m", "experiments.studies.timings", one.name, *flags, *more]}
+                processes = {
+                    one.name: ["-m", "experiments.studies.timings", one.name, *flags, *more]
+                }
             else:
                 reason = f"has no {one.name}: it is older than this registry"
                 remedy = "compare commands.processes, which any checkout has"
                 raise InvalidInput(Problem("--against", str(args.against), reason, remedy))
-            for name, words in made.items():
+            for name, words in processes.items():
                 rows.append(compare(name, words, other, args.repeats))
                 print(*rows[-1], file=sys.stderr, flush=True)
     return {
@@ -81,14 +83,14 @@ def paired(
     }  # fmt: skip
 
 
-def values_of(words: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+def values_of(words: Sequence[str], parameters: Sequence[str]) -> dict[str, Any]:
     """Read ``NAME=VALUE`` by Python's own spelling of values; other text stays text."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals or name not in known:
+        if not equals or name not in parameters:
             reason = "is no NAME=VALUE" if not equals else "is no parameter of these timings"
-            raise InvalidInput(Problem("--set", word, reason, meant(name, known)))
+            raise InvalidInput(Problem("--set", word, reason, meant(name, parameters)))
         try:
             found[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
@@ -99,7 +101,7 @@ def values_of(words: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     """Measure what is asked for; a timing that fails does not end the others."""
     chosen = timings(args.names)
-    given = values_of(args.set, [p for one in chosen for p in one.parameters])
+    overrides = values_of(args.set, [p for one in chosen for p in one.parameters])
     if args.list:
         for one in chosen:
             parameters = " ".join(f"{name}={value}" for name, value in one.parameters.items())
@@ -109,12 +111,12 @@ def run(args: argparse.Namespace) -> int:
     tables: list[dict[str, Any]] = []
     failed = 0
     if args.against:
-        tables.append(paired(chosen, args, given))
+        tables.append(paired(chosen, args, overrides))
         print(text(tables[0]))
     for one in () if args.against else chosen:
-        own = {name: value for name, value in given.items() if name in one.parameters}
+        applicable = {name: value for name, value in overrides.items() if name in one.parameters}
         try:
-            tables.append(one.measure({**(one.quick if args.quick else {}), **own}))
+            tables.append(one.measure({**(one.quick if args.quick else {}), **applicable}))
         except LeftOut as reason:
             print(f"### {one.name}: left out: {reason}\n", flush=True)
             continue

@@ -68,9 +68,9 @@ def run(words: Sequence[str], folder: Path = ROOT, root: Path = ROOT, **variable
     # a command finds its caches as a user's does
     left_out = ("PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    own = root / ".venv" / "bin" / "python"
+    venv_python = root / ".venv" / "bin" / "python"
     return subprocess.run(
-        [own if own.exists() else sys.executable, *words], cwd=folder,
+        [venv_python if venv_python.exists() else sys.executable, *words], cwd=folder,
         env={**environment, "PYTHONPATH": str(root), **variables}, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, check=False,
     ).returncode  # fmt: skip
@@ -141,7 +141,7 @@ def write_cluster(folder: Path, brokers: int, partitions: int) -> None:
     """Write what Kafka's tools print of a cluster whose broker `DEAD` is gone."""
     rng = np.random.default_rng(SEED)
     sizes = rng.lognormal(20, 1, partitions)
-    lines, held = [], dict[int, list[dict[str, object]]]()
+    lines, entries_of = [], dict[int, list[dict[str, object]]]()
     for p in range(partitions):
         # racks in turn: the first three of a shifted row are of three racks
         replicas = [(p + k * (1 + p // brokers % 3)) % brokers for k in range(FACTOR)]
@@ -153,19 +153,19 @@ def write_cluster(folder: Path, brokers: int, partitions: int) -> None:
         )
         for b in alive:
             entry = {"partition": f"t{p // 16}-{p % 16}", "size": int(sizes[p]), "offsetLag": 0}
-            held.setdefault(b, []).append({**entry, "isFuture": False})
+            entries_of.setdefault(b, []).append({**entry, "isFuture": False})
     (folder / "topics.txt").write_text("\n".join(lines) + "\n")
     logs = [
         {"broker": b, "logDirs": [{"error": None, "logDir": "/data", "partitions": entries}]}
-        for b, entries in sorted(held.items())
+        for b, entries in sorted(entries_of.items())
     ]
     (folder / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": logs}))
     room = {"disk": 2.0 * sizes.sum() * FACTOR / brokers}
-    found = [
+    broker_entries = [
         {"id": b, "rack": f"r{b % RACKS}", "alive": b != DEAD, "capacity": room}
         for b in range(brokers)
     ]
-    (folder / "brokers.json").write_text(json.dumps(found))
+    (folder / "brokers.json").write_text(json.dumps(broker_entries))
 
 
 def dead_broker(brokers: int = 200, partitions: int = 33_334) -> Rows:

@@ -210,5 +210,5 @@ def certified_cases(only: str = "", limit: float = 120.0) -> Rows:
 def certified_graphs(graphs: int = 2000) -> Rows:
     """As in `task_allocation.random_graphs`."""
     for seed in range(graphs):
-        made = generate("random_graphs", seed=seed)
-        yield row_of(f"graph {seed}", made, "imc_gain", "imc-exact")
+        instance = generate("random_graphs", seed=seed)
+        yield row_of(f"graph {seed}", instance, "imc_gain", "imc-exact")

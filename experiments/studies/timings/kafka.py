@@ -129,7 +129,7 @@ class Goals:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.kept: list[Goal] = []
+        self.reached: list[Goal] = []
 
     def limits(self, name: str) -> Goal:
         """Return a goal's column, and the least and most load of each broker."""
@@ -150,7 +150,7 @@ class Goals:
             if (grows[:width] & (new[:width] > state.most[b] * (1 + 1e-12))).any():
                 return False
         return all(
-            self.balances(goal, source, target, float(change[goal[0]])) for goal in self.kept
+            self.balances(goal, source, target, float(change[goal[0]])) for goal in self.reached
         )
 
     def balances(self, goal: Goal, source: int, target: int, change: float) -> bool:
@@ -185,7 +185,7 @@ class Goals:
                     acted = True
             if not acted:
                 break
-        self.kept.append(goal)
+        self.reached.append(goal)
 
     def _act(self, name: str, goal: Goal, b: int, *, lower: bool) -> bool:
         """Take one action that brings load off a broker, or onto it."""
@@ -296,8 +296,8 @@ def pair(goals: str, seed: int) -> dict[str, Any] | None:
     warm_up()
     cluster = cluster_of(seed)
     state = optimise(cluster, GOALS[goals])
-    theirs = state.copied()
-    if not theirs:
+    cruise_control = state.copied()
+    if not cruise_control:
         return None
     instance = as_even(cluster, state, GOALS[goals] == PUBLISHED)
     weight, mean = instance.nodes.weight, instance.mean_load or 0.0
@@ -306,10 +306,10 @@ def pair(goals: str, seed: int) -> dict[str, Any] | None:
     limited = replace(instance, limits=replace(instance.limits, max_load_distance=reached))
     run = spend(solve, limited, "balance-search", objective="migration_cost", seed=seed)
     ours = value_of(run.value) if run.value.feasible else None
-    fewest = theirs if ours is None else min(ours, theirs)
+    fewest = cruise_control if ours is None else min(ours, cruise_control)
     return {
-        "goals": goals, "seed": seed, "replicas": instance.num_tasks, "theirs": theirs,
+        "goals": goals, "seed": seed, "replicas": instance.num_tasks, "theirs": cruise_control,
         "ours": ours, "distance": 100.0 * reached / mean, "seconds": run.wall,
-        "saving": 100.0 * (1.0 - fewest / theirs),
-        "possible": 100.0 * (1.0 - float(run.value.bound or 0.0) / theirs),
+        "saving": 100.0 * (1.0 - fewest / cruise_control),
+        "possible": 100.0 * (1.0 - float(run.value.bound or 0.0) / cruise_control),
     }  # fmt: skip

@@ -57,12 +57,12 @@ SEED = 1
 
 def random_pairs(seed: int, topologies: int, executors: int, pairs: int) -> Instance:
     """Return executors that talk to random others of their topology, on 100 equal nodes."""
-    rng, own, nodes, slots = np.random.default_rng(seed), executors // topologies, 100, 4
+    rng, per_topology, nodes, slots = np.random.default_rng(seed), executors // topologies, 100, 4
     of = rng.integers(0, topologies, 2 * pairs)
-    a, b = rng.integers(0, own, (2, 2 * pairs)) * topologies + of
+    a, b = rng.integers(0, per_topology, (2, 2 * pairs)) * topologies + of
     low, high = np.minimum(a, b), np.maximum(a, b)
-    known = np.unique(np.stack([low, high], axis=1)[low != high], axis=0)
-    chosen = rng.permutation(known)[:pairs].tolist()
+    distinct = np.unique(np.stack([low, high], axis=1)[low != high], axis=0)
+    chosen = rng.permutation(distinct)[:pairs].tolist()
     loads = rng.uniform(50, 150, executors).tolist()
     rates = rng.lognormal(size=len(chosen)).tolist()
     # mean load 100: nodes used to 70 %
@@ -180,19 +180,19 @@ def searcher(instance: Instance, kicks: int) -> Callable[[], float]:
 
 def random_graphs(graphs: int = 2_000) -> Rows:
     """Calls a CPU second of heuristics and of the search, best of several rounds; their gains."""
-    made = [generate("random_graphs", seed=seed) for seed in range(graphs)]
-    optimum = sum(value_of(solve(instance, "imc-exact")) or 0.0 for instance in made)
+    instances = [generate("random_graphs", seed=seed) for seed in range(graphs)]
+    optimum = sum(value_of(solve(instance, "imc-exact")) or 0.0 for instance in instances)
     gains: dict[str, tuple[float, list[Callable[[], Any]]]] = {
-        "TD": (sum(td(i).gain for i in made), [call_of("TD", i) for i in made]),
-        "TL": (sum(tl(i).gain for i in made), [call_of("TL", i) for i in made]),
+        "TD": (sum(td(i).gain for i in instances), [call_of("TD", i) for i in instances]),
+        "TL": (sum(tl(i).gain for i in instances), [call_of("TL", i) for i in instances]),
     }
     for kicks in (0, 10, 20):
-        calls = [searcher(instance, kicks) for instance in made]
+        calls = [searcher(instance, kicks) for instance in instances]
         gains[f"imc-search, {kicks} kicks"] = sum(call() for call in calls), [*calls]
     for name, (gain, called) in gains.items():
         # compiled, or loaded from the cache, before the clock starts
         called[0]()
-        rate = len(called) / least(lambda mine=called: [call() for call in mine]).cpu
+        rate = len(called) / least(lambda batch=called: [call() for call in batch]).cpu
         yield name, f"{100 * gain / optimum:.3f} %", f"{rate:,.0f}"
 
 
@@ -210,13 +210,15 @@ def ctap_row(path: Path, limit: float) -> list[object]:
     instance = import_instance("ctap", [str(path)]).instance
     run = spend(solve, instance, "imc-exact", time_limit=limit)
     total, solution = instance.total_traffic, path.with_suffix(".sol")
-    known = float(solution.read_text().split()[-1]) if solution.is_file() else None
+    published = float(solution.read_text().split()[-1]) if solution.is_file() else None
     value, bound = value_of(run.value), run.value.bound
     # what is not collocated is cut
     cut = None if value is None else total - value
     below = None if bound is None else max(0.0, total - bound)
-    same = "" if known is None or cut is None else "yes" if abs(cut - known) < 1e-6 else "NO"
-    shown = ["–" if x is None else f"{x:.6g}" for x in (known, cut, below)]
+    same = (
+        "" if published is None or cut is None else "yes" if abs(cut - published) < 1e-6 else "NO"
+    )
+    shown = ["–" if x is None else f"{x:.6g}" for x in (published, cut, below)]
     ended = str(run.value.termination)
     size = f"{instance.num_tasks} on {instance.num_nodes}"
     return [path.stem, size, *shown, same, ended, f"{run.cpu:.2f}"]
@@ -380,12 +382,12 @@ def portfolio(
     """Paired: a plan that leaves tasks on leaving nodes is worse than one that leaves fewer, then
     the objective decides, by the referee. So many instances of each set, and methods of each.
     """
-    made: dict[str, Iterable[Instance]] = {
+    instance_sets: dict[str, Iterable[Instance]] = {
         "examples": map(Instance.load, sorted(EXAMPLES.glob("*.json"))),
         "sweep": bench_instances("collocation-q"),
     }
     warm_up()
-    for instance in (i for which in sets for i in islice(made[which], most)):
+    for instance in (i for which in sets for i in islice(instance_sets[which], most)):
         try:
             ours = solve(instance, PORTFOLIO, time_limit=seconds)
         except StreamplaceError as error:
@@ -394,15 +396,17 @@ def portfolio(
         if ours.objective is None:
             continue
         figure = OBJECTIVES[ours.objective.name]
-        mine = reached(ours, figure)
+        our_result = reached(ours, figure)
         best, name, tried = None, "", 0
         for single in islice(singles(instance, figure.name), rivals):
             with suppress(StreamplaceError):
                 result = solve(instance, single, time_limit=seconds, objective=figure.name)
-                tried, found = tried + 1, reached(result, figure)
-                if found is not None and (best is None or behind(best, found, figure) > 0):
-                    best, name = found, single
+                tried, rival_result = tried + 1, reached(result, figure)
+                if rival_result is not None and (
+                    best is None or behind(best, rival_result, figure) > 0
+                ):
+                    best, name = rival_result, single
         yield (
-            instance.name, figure.name, mine and mine.value, str(ours.termination), name,
-            best and best.value, tried, f"{100 * behind(mine, best, figure):.3f} %",
+            instance.name, figure.name, our_result and our_result.value, str(ours.termination),
+            name, best and best.value, tried, f"{100 * behind(our_result, best, figure):.3f} %",
         )  # fmt: skip

@@ -166,15 +166,15 @@ def _filled(value: Any, parameters: dict[str, Any]) -> Any:
 
 
 @lru_cache(4)
-def _made(kind: str, seed: int, given: tuple[tuple[str, Any], ...]) -> Instance | None:
+def _cached_instance(kind: str, seed: int, given: tuple[tuple[str, Any], ...]) -> Instance | None:
     make = function_of(kind) if ":" in kind else partial(generate, kind)
-    made: Instance | None = make(seed=seed, **dict(given))
-    return made
+    instance: Instance | None = make(seed=seed, **dict(given))
+    return instance
 
 
 def instance_of(kind: str, seed: int, given: dict[str, Any]) -> Instance | None:
     """Return an instance of a generator, or of a function ``module:name`` that may have none."""
-    return _made(kind, seed, tuple(given.items()))
+    return _cached_instance(kind, seed, tuple(given.items()))
 
 
 FIGURES = ("imc_gain", "internode_traffic", "collocation_factor", "load_distance", "migrations")
@@ -193,16 +193,16 @@ def run_of(
     count. `looks`: seconds at which the best value so far is read. `aim`: what is to be met, for
     the table.
     """
-    asked = {name: given.pop(name) for name in ASKED if name in given}
+    solve_options = {name: given.pop(name) for name in ASKED if name in given}
     instance = instance_of(kind, seed, given)
     if instance is None:
         return None
     # an entry's options win over what it asks for
-    words = {**asked, **(options or {}), "seed": search_seed}
+    words = {**solve_options, **(options or {}), "seed": search_seed}
     # the least of several: on a shared machine the least disturbed
     runs = [spend(solve, instance, method, **words) for _ in range(repeats)]
     result: Result = runs[-1].value
-    found, plan, times = result.evaluation, result.plan, result.times
+    evaluation, plan, times = result.evaluation, result.plan, result.times
     # shares of no traffic are 0
     total, room = instance.total_traffic or 1.0, instance.nodes.capacity[:, :1].sum()
     proved = proved_at(result)
@@ -210,9 +210,10 @@ def run_of(
         # optimality may be proved after the last point of the trace
         proved = min(proved, times["solve"] + times.get("build", 0.0))
     row = {
-        **given, **asked, "kind": kind, "seed": seed, "search_seed": search_seed, "method": method,
+        **given, **solve_options, "kind": kind, "seed": seed, "search_seed": search_seed,
+        "method": method,
         "options": ", ".join(f"{k} {v}" for k, v in (options or {}).items()), "aim": aim,
-        "time_limit": asked.get("time_limit"), "instance": instance.name,
+        "time_limit": solve_options.get("time_limit"), "instance": instance.name,
         "size": f"{instance.num_operators} × {instance.num_tasks} on {instance.num_nodes}",
         "used": 100 * instance.tasks.load[:, :1].sum() / room if room else None,
         "value": value_of(result), "bound": result.bound, "gap": result.gap,
@@ -225,16 +226,16 @@ def run_of(
         "threads": sum((plan.threads or {}).values()) if plan else None,
         "planned": plan.planned_slots if plan else None,
     }  # fmt: skip
-    row |= {name: getattr(found, name) if found else None for name in FIGURES}
-    row["acquired"] = found.slots if found else None
-    return row | {"violations": len(found.violations) if found else None}
+    row |= {name: getattr(evaluation, name) if evaluation else None for name in FIGURES}
+    row["acquired"] = evaluation.slots if evaluation else None
+    return row | {"violations": len(evaluation.violations) if evaluation else None}
 
 
 def distance_at(result: Result, seconds: float) -> float:
     """Return the best value known by a moment of a run."""
     # trace points are in order of time
-    known = [value for at, value, _ in result.trace if at <= seconds and value is not None]
-    return known[-1] if known else float("nan")
+    values = [value for at, value, _ in result.trace if at <= seconds and value is not None]
+    return values[-1] if values else float("nan")
 
 
 def proved_at(result: Result, gap: float = 1e-3) -> float:

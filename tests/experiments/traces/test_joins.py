@@ -86,7 +86,7 @@ def test_missing_states_and_rates_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_command_tells_what_was_missing() -> None:
-    from experiments.traces.command import _told
+    from experiments.traces.command import _recording_line
 
     fates = ("no_time", "outside", "late_dropped", "late_moved", "late_kept")
     counts = dict.fromkeys(fates, 0) | {
@@ -96,7 +96,7 @@ def test_the_command_tells_what_was_missing() -> None:
         "without_state": {"user": 2},
         "without_rate": {"user → page": 1},
     }
-    assert _told("clicks", counts) == (
+    assert _recording_line("clicks", counts) == (
         "clicks: 9 events; info: 3 events without a match; 2 times without a state, taken as 0; "
         "1 times without a rate, taken as 0"
     )

@@ -15,7 +15,7 @@ import pytest
 from experiments.studies.bench import answers, textbook
 from experiments.studies.bench.answers import command_asker, function_asker
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.scores import Asked, Lines, judged, scores, summary, summary_text
+from experiments.studies.bench.scores import Lines, Outcome, judged, scores, summary, summary_text
 from experiments.sweep.store import read_rows_pandas
 from optim import Instance, Plan, solve
 from streamplace.cli.main import main
@@ -79,11 +79,11 @@ def instance(case: Case) -> Instance:
     return case.instance()
 
 
-def row_of(case: Case, instance: Instance, asked: Asked, limit: float = 10.0) -> dict[str, Any]:
+def row_of(case: Case, instance: Instance, asked: Outcome, limit: float = 10.0) -> dict[str, Any]:
     return judged(case, instance, asked, limit).row
 
 
-def ask(mine: Path, name: str, instance: Instance, limit: float = 10.0) -> Asked:
+def ask(mine: Path, name: str, instance: Instance, limit: float = 10.0) -> Outcome:
     import importlib
 
     function = getattr(importlib.import_module("mine"), name)
@@ -163,16 +163,16 @@ def test_plans_of_others_are_refused(case: Case, instance: Instance) -> None:
     assert plan is not None
     other = {**plan.to_dict(), "instance_sha256": "0" * 64}
     other.pop("sha256")
-    row = row_of(case, instance, Asked([(0.1, other)]))
+    row = row_of(case, instance, Outcome([(0.1, other)]))
     assert not row["feasible"] and "another instance" in row["problem"]
-    strange = Asked([(0.1, {**plan.assignment, "nobody": "node"})])
+    strange = Outcome([(0.1, {**plan.assignment, "nobody": "node"})])
     assert "nobody" in str(row_of(case, instance, strange)["problem"])
 
 
 def test_what_is_better_than_the_best_known_is_said(case: Case, instance: Instance) -> None:
     plan = solve(instance, "imc-exact").plan
     open_case = Case(**{**vars(case), "best": case.best / 2 if case.best else 0, "certified": None})
-    row = row_of(open_case, instance, Asked([(0.1, plan)]))
+    row = row_of(open_case, instance, Outcome([(0.1, plan)]))
     assert row["better_than_best"] and row["gap"] is None and row["gap_to_best"] == 0
     assert row["primal_integral"] == pytest.approx(0.01)
     text = summary_text([row, *({**row, "case": f"graphs-of-a-long-name-{i}"} for i in range(9))])
@@ -184,8 +184,8 @@ def test_what_is_better_than_the_best_known_is_said(case: Case, instance: Instan
 
 
 def test_a_missing_plan_is_no_small_gap(case: Case, instance: Instance) -> None:
-    rows = [row_of(case, instance, Asked(problem="x" * 300)) for _ in range(2)]
-    rows.append(row_of(case, instance, Asked([(0.0, solve(instance, "imc-exact").plan)])))
+    rows = [row_of(case, instance, Outcome(problem="x" * 300)) for _ in range(2)]
+    rows.append(row_of(case, instance, Outcome([(0.0, solve(instance, "imc-exact").plan)])))
     found = summary(rows)[-1]
     assert found["feasible"] == 1 and found["at_bound"] == 1
     assert found["median_gap_percent"] == float("inf")
@@ -196,7 +196,7 @@ def test_a_missing_plan_is_no_small_gap(case: Case, instance: Instance) -> None:
 def test_a_rate_below_the_input_is_a_plan() -> None:
     case = next(case for case in read() if case.name == "throughput-bargain-12x67")
     instance = case.instance()
-    asked = Asked([(0.1, solve(instance, objective="sustainable_rate", time_limit=2).plan)])
+    asked = Outcome([(0.1, solve(instance, objective="sustainable_rate", time_limit=2).plan)])
     row = row_of(case, instance, asked)
     assert row["feasible"] and row["value"] < 1
 

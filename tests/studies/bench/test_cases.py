@@ -183,9 +183,9 @@ def test_files_of_others_that_are_damaged_are_told(tmp_path: Path) -> None:
 def test_the_examples_are_those_of_the_repository(examples: Path) -> None:
     assert sources.EXAMPLES.read_text("utf-8") == sources.packed(examples)
     with pytest.raises(InvalidInput, match="not among the examples"):
-        sources.made({"example": "capsys-q7.json", "variation": {}})
+        sources.instance_of({"example": "capsys-q7.json", "variation": {}})
     with pytest.raises(InvalidInput, match="is no source"):
-        sources.made({"drawn": 1})
+        sources.instance_of({"drawn": 1})
 
 
 def test_a_better_value_stays_and_a_certified_bound_comes_first() -> None:

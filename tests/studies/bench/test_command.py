@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.studies.bench.cases import Case, read
-from experiments.studies.bench.scores import Asked, judged
+from experiments.studies.bench.scores import Outcome, judged
 from streamplace.cli.main import main
 
 TOY = """
@@ -74,7 +74,7 @@ def test_a_plan_beyond_the_bound_is_no_success() -> None:
     from optim import solve
 
     instance = case.instance()
-    asked = Asked([(0.1, solve(instance, "imc-exact").plan)])
+    asked = Outcome([(0.1, solve(instance, "imc-exact").plan)])
     row = judged(false, instance, asked, 10.0).row
     assert not row["feasible"] and "beyond" in row["problem"]
 

@@ -13,7 +13,7 @@ import pytest
 from experiments.studies.bench import peers, textbook
 from experiments.studies.bench.cases import read
 from experiments.studies.bench.peers import Peer, lead, measured, rescored, stored, table
-from experiments.studies.bench.scores import Asked
+from experiments.studies.bench.scores import Outcome
 from optim import Instance, solve
 from streamplace.cli.main import main
 
@@ -24,10 +24,10 @@ CASES = [case for case in read() if case.name in ("papers-figure2", "papers-rand
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
 
-    def ask(instance: Instance, objective: str) -> Asked:
+    def ask(instance: Instance, objective: str) -> Outcome:
         asked.append(instance.name)
         plan = solve(instance, "top-down", objective=objective).plan
-        return Asked([(0.5, plan)], seconds=0.5)
+        return Outcome([(0.5, plan)], seconds=0.5)
 
     made = {
         "mine": Peer(lambda _: ask, ("imc_gain",)),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.studies.bench.scores import Point, kept, mean, median, primal_gap, primal_integral
+from experiments.studies.bench.scores import (
+    Point,
+    mean,
+    median,
+    primal_gap,
+    primal_integral,
+    reported_trajectory,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +43,12 @@ def test_a_best_value_of_nothing_is_met_or_missed() -> None:
 
 def test_a_method_s_own_words_count_up_to_what_it_hands_over() -> None:
     said = [Point(1.0, 3.0), Point(2.0, 99.0), Point(7.0, 99.0)]
-    points = kept(said, Point(5.0, 8.0), "max")
+    points = reported_trajectory(said, Point(5.0, 8.0), "max")
     assert points == [Point(1.0, 3.0), Point(2.0, 8.0), Point(5.0, 8.0)]
-    assert kept([Point(1.0, 1.0)], Point(5.0, 8.0), "min") == [Point(1.0, 8.0), Point(5.0, 8.0)]
+    assert reported_trajectory([Point(1.0, 1.0)], Point(5.0, 8.0), "min") == [
+        Point(1.0, 8.0),
+        Point(5.0, 8.0),
+    ]
 
 
 def test_a_missing_plan_weighs_in_the_median() -> None:

@@ -88,11 +88,11 @@ def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
     With a solver stands the processor time that it had, building the model included: on a shared
     machine less than its limit (s).
     """
-    made = generate("cluster", nodes=nodes, varies=40.0, max_migrations=moves, seed=seed)
+    instance = generate("cluster", nodes=nodes, varies=40.0, max_migrations=moves, seed=seed)
     if way in ("flux", "balance-search"):
-        found = solve(made, way, seed=seed).evaluation
+        found = solve(instance, way, seed=seed).evaluation
         return {"cpu": None, "distance": found.load_distance if found else None, "limit": limit}
-    model = build_full(balance_problem(made)).model
+    model = build_full(balance_problem(instance)).model
     began = processor_seconds()
     # a plan within 0.001 points of the bound counts as optimal (chosen)
     solution = solve_linear(model, way, time_limit=limit, abs_gap=1e-3, seed=seed)
@@ -101,8 +101,8 @@ def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
 
 def budgets(seed: int, varies: float, moves: int) -> Row:
     """Least load distance found, by budget and by how much the nodes vary."""
-    made = generate("cluster", nodes=20, varies=varies, max_migrations=moves, seed=seed)
-    found = solve(made, "balance-search", seed=seed).evaluation
+    instance = generate("cluster", nodes=20, varies=varies, max_migrations=moves, seed=seed)
+    found = solve(instance, "balance-search", seed=seed).evaluation
     assert found is not None
     return {"distance": found.load_distance}
 
@@ -113,13 +113,13 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
     The integrated way is the MILP's model by balance-search, which is as even in a tenth of the
     time; solvers that stop early leave key groups on leaving nodes.
     """
-    made = generate(
+    instance = generate(
         "scale_in", nodes=18, leaving=3, max_migrations=6, overloaded=overloaded, seed=seed
     )
     first = way == FIRST
-    given: dict[str, Any] = {"time_limit": 1.0, "gap": GAP} if first else {}
+    options: dict[str, Any] = {"time_limit": 1.0, "gap": GAP} if first else {}
     method = "scale-in-first" if first else "balance-search"
-    return run_rounds(made, method, 20, stop=True, **given)
+    return run_rounds(instance, method, 20, stop=True, **options)
 
 
 def periods(seed: int, moves: int, count: int) -> list[Row]:
@@ -133,18 +133,20 @@ def overloads(seed: int, moves: int) -> Row:
 
     A key group's load in a second is lognormal about its mean (σ 0.5); nodes are used to 75 %.
     """
-    made = generate("cluster", nodes=20, varies=40.0, mean=75.0, max_migrations=moves, seed=seed)
-    plan = solve(made, "balance-search", seed=seed).plan
+    instance = generate(
+        "cluster", nodes=20, varies=40.0, mean=75.0, max_migrations=moves, seed=seed
+    )
+    plan = solve(instance, "balance-search", seed=seed).plan
     assert plan is not None
-    node = plan.node_indices(made)
+    node = plan.node_indices(instance)
     rng = np.random.default_rng(seed)
     # the mean of a lognormal is exp(μ + σ²/2): with μ = -σ²/2 a key group's mean load stays
-    factor = rng.lognormal(-0.125, 0.5, (2_000, made.num_tasks))
-    loads = np.zeros((2_000, made.num_nodes))
-    for at in range(made.num_nodes):
-        loads[:, at] = (factor * made.tasks.load[:, 0])[:, node == at].sum(axis=1)
+    factor = rng.lognormal(-0.125, 0.5, (2_000, instance.num_tasks))
+    loads = np.zeros((2_000, instance.num_nodes))
+    for at in range(instance.num_nodes):
+        loads[:, at] = (factor * instance.tasks.load[:, 0])[:, node == at].sum(axis=1)
     return {
-        "distance": load_distance_of(made, node),
+        "distance": load_distance_of(instance, node),
         # points: every node can take 100
         "overload seconds": int(np.count_nonzero(loads > 100.0)),
     }
@@ -160,10 +162,14 @@ def solving_times(
     ``warm``; `place` is that of the setting: varies 40 and 60 %, each with both budgets.
     """
     varies, budget = tuple(product((40.0, 60.0), budgets))[place]
-    made = generate("cluster", nodes=nodes, varies=varies, max_migrations=budget)
+    instance = generate("cluster", nodes=nodes, varies=varies, max_migrations=budget)
     setting = {"place": place, "setting": f"varies {varies:g} %, {budget} moves"}
     solver, _, start = by.partition(", ")
-    rows = traced(made, solver, start == "warm", seconds) if start else quick_ways(made, seconds)
+    rows = (
+        traced(instance, solver, start == "warm", seconds)
+        if start
+        else quick_ways(instance, seconds)
+    )
     return [{**row, **setting} for row in rows]
 
 
@@ -174,10 +180,10 @@ def quick_ways(instance: Instance, seconds: Sequence[float]) -> list[Row]:
     # Flux has the same plan at every moment
     levels = [flux.load_distance if flux is not None else None] * len(seconds)
     # a point of a trace is (seconds, value, bound)
-    values = _read(search.trace, seconds, 1)
+    values = _entries_at(search.trace, seconds, 1)
     # the trace ends where the proof does, and has the first level only
     values[-1] = search.objective.value if search.objective else None
-    bounds = _read(search.trace, seconds, 2)
+    bounds = _entries_at(search.trace, seconds, 2)
     ways = {"Flux": levels, "balance-search": values, "proven bound": bounds}
     return _over_time(ways, seconds)
 
@@ -186,18 +192,18 @@ def _over_time(ways: Mapping[str, list[float | None]], seconds: Sequence[float])
     """Return a row a way and time."""
     return [
         {"way": way, TIME: moment, "distance": value}
-        for way, known in ways.items()
-        for moment, value in zip(seconds, known, strict=True)
+        for way, distances in ways.items()
+        for moment, value in zip(seconds, distances, strict=True)
     ]
 
 
-def _read(trace: Sequence[Any], seconds: Sequence[float], place: int) -> list[float | None]:
+def _entries_at(trace: Sequence[Any], seconds: Sequence[float], place: int) -> list[float | None]:
     """Return the last entry of a trace known at each time."""
-    known = []
+    latest = []
     for moment in seconds:
         values = [point[place] for point in trace if point[0] <= moment]
-        known.append(next((value for value in reversed(values) if value is not None), None))
-    return known
+        latest.append(next((value for value in reversed(values) if value is not None), None))
+    return latest
 
 
 def traced(instance: Instance, solver: str, warm: bool, seconds: Sequence[float]) -> list[Row]:
@@ -211,7 +217,7 @@ def traced(instance: Instance, solver: str, warm: bool, seconds: Sequence[float]
     solution = solve_linear(
         built.model, solver, time_limit=seconds[-1], abs_gap=1e-3, warm_start=start
     )
-    values = _read(solution.trace, seconds, 1)
+    values = _entries_at(solution.trace, seconds, 1)
     values[-1] = solution.objective if values[-1] is None else values[-1]
     return _over_time({f"{solver}, {'warm' if warm else 'cold'}": values}, seconds)
 
@@ -222,12 +228,12 @@ FINISHED = "integrated, drained at the end"
 
 def scale_in_rounds(overloaded: int, way: str, nodes: int, leaving: int, rounds: int) -> list[Row]:
     """Plan rounds until the leaving nodes are empty; no time limits, so that a run repeats."""
-    made = generate(
+    instance = generate(
         "scale_in", nodes=nodes, leaving=leaving, overloaded=overloaded, max_migrations=20
     )
-    given: Row = {"gap": GAP} if way == FIRST else {}
+    options: Row = {"gap": GAP} if way == FIRST else {}
     method = "scale-in-first" if way == FIRST else "balance-search"
-    rows = run_rounds(made, method, rounds, finish=way == FINISHED, **given)
+    rows = run_rounds(instance, method, rounds, finish=way == FINISHED, **options)
     return [{"way": way, OVERLOADED: overloaded, **row} for row in rows]
 
 
@@ -283,11 +289,11 @@ def budget_periods(seed: int, budget: int) -> list[Row]:
 
 
 def _followed(seed: int, budget: int, count: int = PERIODS, **given: Any) -> list[Row]:
-    made = joint_periods(
+    periods = joint_periods(
         seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
         max_migrations=budget, **given,
     )  # fmt: skip
-    return follow(made, "balance-search")
+    return follow(periods, "balance-search")
 
 
 LAST = 4  # Rounds of a standstill: figures are means over them.
@@ -335,24 +341,24 @@ def summary(
     rows, count = climb(seed, given, {**ALBIC, **(options or {})})
     base = {"seed": seed, "nodes": given["nodes"], "one_to_one": given["one_to_one"]}
     name = "ALBIC" if not options else "ALBIC, " + ", ".join(f"{k}={v}" for k, v in options.items())
-    lines = [{**base, "policy": name, "target": 10.0, **_told(rows)}]
+    lines = [{**base, "policy": name, "target": 10.0, **_standstill_figures(rows)}]
     if options:
         return lines
     for target in TARGETS:
-        made: list[Row] = []
+        cola_rows: list[Row] = []
         # COLA plans the periods of ALBIC's standstill: both see the same loads
         for number in range(count - LAST, count):
             period = periods_of(seed, given, number)
-            if made:
-                period = placed(period, made[-1]["node"])
+            if cola_rows:
+                period = placed(period, cola_rows[-1]["node"])
             result = solve(
                 period, "cola", seed=seed + number, max_load_distance=target,
                 ignore=("max_migrations",),
             )  # fmt: skip
             assert result.plan is not None
             node = result.plan.node_indices(period)
-            made.append({**_row(seed, given, number, result, node), "node": node})
-        lines.append({**base, "policy": "COLA", "target": target, **_told(made)})
+            cola_rows.append({**_row(seed, given, number, result, node), "node": node})
+        lines.append({**base, "policy": "COLA", "target": target, **_standstill_figures(cola_rows)})
     return lines
 
 
@@ -376,7 +382,7 @@ def _row(seed: int, given: Mapping[str, Any], number: int, result: Result, node:
     }
 
 
-def _told(rows: list[Row]) -> Row:
+def _standstill_figures(rows: list[Row]) -> Row:
     last = rows[-LAST:]
 
     def mean(key: str) -> float:
@@ -422,10 +428,10 @@ def node_periods(seed: int, policy: str, serialise: float) -> Row:
     That is load per unit of rate on either side. A unit of rate is handled for 1.
     """
     # a tuple sent costs load at both ends: policies that collocate need fewer nodes
-    made = day_periods(seed, **DAY)
+    periods = day_periods(seed, **DAY)
     # load of a unit of rate: a half where it is sent, a half where it is received
-    per_rate = serialise * made[0].totals[0] / made[0].total_traffic
-    setting = Setting(made, CostModel(per_rate / 2, per_rate / 2))
+    per_rate = serialise * periods[0].totals[0] / periods[0].total_traffic
+    setting = Setting(periods, CostModel(per_rate / 2, per_rate / 2))
     scaling = ScalingChoice("utilisation").make()
     total = _summed("nodes", setting, policy, seed, scaling=scaling)
     return {"node periods": total}
@@ -466,34 +472,34 @@ def lemmas(seed: int) -> list[Row]:
     and the most load that may stay on leaving nodes at the least d.
     """
     if seed < 0:
-        made = Instance.load(HERE / "leaving_helps.json")
+        instance = Instance.load(HERE / "leaving_helps.json")
     else:
         size = {"nodes": 4, "key_groups": 3, "leaving": 1, "overloaded": 1, "noise": 60.0}
-        made = generate("scale_in", **size, max_migrations=None, seed=seed)
+        instance = generate("scale_in", **size, max_migrations=None, seed=seed)
     return [
-        solved(made, into) | {"into": into}
+        solved(instance, into) | {"into": into}
         for solved in (_integral, _divisible)
         for into in (False, True)
     ]
 
 
-def _integral(made: Instance, into: bool) -> Row:
-    result = solve(made, "balance-milp", allow_into_leaving=into, time_limit=10.0)
+def _integral(instance: Instance, into: bool) -> Row:
+    result = solve(instance, "balance-milp", allow_into_leaving=into, time_limit=10.0)
     assert result.plan is not None
     assert result.evaluation is not None
-    node = result.plan.node_indices(made)
+    node = result.plan.node_indices(instance)
     return {
         "loads": "key groups",
         "distance": result.evaluation.load_distance,
-        "left": float(made.tasks.load[made.nodes.leaving[node], 0].sum()),
+        "left": float(instance.tasks.load[instance.nodes.leaving[node], 0].sum()),
         "proven": str(result.termination) == "optimal",
     }
 
 
-def _divisible(made: Instance, into: bool) -> Row:
+def _divisible(instance: Instance, into: bool) -> Row:
     """Solve the linear programme over loads y_kn; then find what may stay on leaving nodes."""
-    load, leaving = made.tasks.load[:, 0], made.nodes.leaving
-    tasks, nodes = len(load), made.num_nodes
+    load, leaving = instance.tasks.load[:, 0], instance.nodes.leaving
+    tasks, nodes = len(load), instance.num_nodes
     stays = ~leaving
     mean = load.sum() / stays.sum()
     # Σ_k y_kn ≤ mean + d, of nodes that stay ≥ mean - d; Σ_n y_kn = load of k; d is the last column
@@ -511,11 +517,11 @@ def _divisible(made: Instance, into: bool) -> Row:
     ceiling = np.full(tasks * nodes + 1, np.inf)
     if not into:
         # y_kn = 0 for every leaving node n but the key group's own
-        away = np.arange(nodes) != made.tasks.node[:, None]
+        away = np.arange(nodes) != instance.tasks.node[:, None]
         ceiling[:-1][(away & leaving).ravel()] = 0.0
     floor = np.zeros(tasks * nodes + 1)
-    found = solve_lp(np.r_[floor[:-1], 1.0], rows, low, high, floor, ceiling)
-    distance = float(found.objective or 0.0)
+    solution = solve_lp(np.r_[floor[:-1], 1.0], rows, low, high, floor, ceiling)
+    distance = float(solution.objective or 0.0)
     # second level: d fixed (1e-9 for rounding), the most load Σ y_kn on leaving nodes
     ceiling[-1] = distance + 1e-9
     left = np.r_[-np.tile(leaving.astype(float), tasks), 0.0]
@@ -530,8 +536,8 @@ def _divisible(made: Instance, into: bool) -> Row:
 
 def weighted(seed: int, weighted: bool) -> Row:
     """Least d of the weighted objective, or of the lexicographic one."""
-    made = generate("cluster", nodes=4, key_groups=5, max_migrations=3, seed=seed)
-    result = solve(made, "balance-milp", weighted=weighted, gap=1e-4, time_limit=20.0)
+    instance = generate("cluster", nodes=4, key_groups=5, max_migrations=3, seed=seed)
+    result = solve(instance, "balance-milp", weighted=weighted, gap=1e-4, time_limit=20.0)
     assert result.evaluation is not None
     proven = str(result.termination) == "optimal"
     return {"distance": result.evaluation.load_distance, "proven": proven}
@@ -539,8 +545,8 @@ def weighted(seed: int, weighted: bool) -> Row:
 
 def node_weights(seed: int, way: str) -> Row:
     """Seconds of HiGHS on the full model: equal nodes, weights 1 to 4, or a second resource."""
-    made = generate("cluster", nodes=5, key_groups=6, max_migrations=3, seed=seed)
-    document = made.to_dict()
+    instance = generate("cluster", nodes=5, key_groups=6, max_migrations=3, seed=seed)
+    document = instance.to_dict()
     rng = np.random.default_rng(seed)
     if way == "weights":
         for entry, weight in zip(document["nodes"], rng.integers(1, 5, 5).tolist(), strict=True):
@@ -554,16 +560,16 @@ def node_weights(seed: int, way: str) -> Row:
     problem = balance_problem(Instance.from_dict(document))
     built = build_full(problem)
     began = time.monotonic()
-    found = solve_linear(built.model, "highs", time_limit=10.0, abs_gap=0.05, seed=seed)
+    solution = solve_linear(built.model, "highs", time_limit=10.0, abs_gap=0.05, seed=seed)
     spent = time.monotonic() - began
     used = None
     # of the fullest node
-    if way == "memory" and found.x is not None:
-        node = built.read(found.x)
+    if way == "memory" and solution.x is not None:
+        node = built.read(solution.x)
         used = float(np.bincount(node, problem.usage[:, -1], problem.num_nodes).max())
     return {
         "seconds": spent,
-        "distance": found.objective,
+        "distance": solution.objective,
         "memory used": used,
         "memory": MEMORY if way == "memory" else None,
     }
@@ -571,17 +577,17 @@ def node_weights(seed: int, way: str) -> Row:
 
 def joint_model(nodes: int, key_groups: int, seconds: float) -> Row:
     """State and gap of the joint model after a time limit."""
-    given = {"nodes": nodes, "key_groups": key_groups, "operators": nodes // 2 * 2 or 2}
-    made = JOINT.make(0, {**given, "one_to_one": 50.0, "max_migrations": None})
-    result = solve(made, "joint-milp", max_load_distance=10.0, time_limit=seconds)
+    size = {"nodes": nodes, "key_groups": key_groups, "operators": nodes // 2 * 2 or 2}
+    instance = JOINT.make(0, {**size, "one_to_one": 50.0, "max_migrations": None})
+    result = solve(instance, "joint-milp", max_load_distance=10.0, time_limit=seconds)
     return {
         "nodes": nodes,
-        "key groups": made.num_tasks,
+        "key groups": instance.num_tasks,
         "seconds": seconds,
         "state": str(result.termination),
         "value": None if result.evaluation is None else result.evaluation.imc_gain,
         "bound": result.bound if result.objective is not None else None,
-        "traffic": made.total_traffic,
+        "traffic": instance.total_traffic,
     }
 
 
@@ -617,14 +623,14 @@ def patterns(seed: int, pattern: str) -> Row:
     groups = KeyGroups(
         load, home, np.repeat([0, 1], count), source, target, rate * (100.0 / rate.sum())
     )
-    made = build_instance(
+    instance = build_instance(
         pattern, "two operators", groups, [{"id": f"n{i}"} for i in range(nodes)], {}
     )
-    found = solve(
-        made, "joint-search", seed=seed, max_load_distance=10.0, bound="counting", steps=500
+    result = solve(
+        instance, "joint-search", seed=seed, max_load_distance=10.0, bound="counting", steps=500
     )
-    assert found.evaluation is not None
-    factor = found.evaluation.collocation_factor or 0.0
+    assert result.evaluation is not None
+    factor = result.evaluation.collocation_factor or 0.0
     return {"collocated": 100.0 * factor}
 
 
@@ -648,10 +654,10 @@ def job(job: int, policy: str, days: int, reduced: bool, placement: str | None =
     one is named.
     """
     name = f"real_job_{job}.toml"
-    found = first_days(folder_of(job, reduced), reduced, name, (policy,), days, placement)
-    rows = _told_replay(job, found)
-    made: list[Row] = rows.to_dict("records")  # type: ignore[assignment]
-    return made
+    replay = first_days(folder_of(job, reduced), reduced, name, (policy,), days, placement)
+    rows = _replay_table(job, replay)
+    records: list[Row] = rows.to_dict("records")  # type: ignore[assignment]
+    return records
 
 
 def folder_of(job: int, reduced: bool) -> Path:
@@ -661,17 +667,17 @@ def folder_of(job: int, reduced: bool) -> Path:
     return folder
 
 
-def _told_replay(job: int, rows: pd.DataFrame) -> pd.DataFrame:
+def _replay_table(job: int, rows: pd.DataFrame) -> pd.DataFrame:
     # replays of before have no objective
-    kept = rows.reindex(columns=["policy", "period", *KEPT]).rename(columns=KEPT)
+    table = rows.reindex(columns=["policy", "period", *KEPT]).rename(columns=KEPT)
     for column in ("collocated", "collocated next"):
-        kept[column] = 100.0 * kept[column]
-    kept["policy"] = kept["policy"].str.removesuffix(f":{PROOF}")
-    kept.insert(0, "job", job)
+        table[column] = 100.0 * table[column]
+    table["policy"] = table["policy"].str.removesuffix(f":{PROOF}")
+    table.insert(0, "job", job)
     # five digits are more than claims and figures show, and keep the tables small
-    figures = kept.select_dtypes("float").columns
-    kept[figures] = kept[figures].map(lambda value: float(f"{value:.5g}"))
-    return kept
+    figures = table.select_dtypes("float").columns
+    table[figures] = table[figures].map(lambda value: float(f"{value:.5g}"))
+    return table
 
 
 @cache

@@ -25,10 +25,10 @@ def runs_of(folder: Path, reduced: bool, sweep: str) -> pd.DataFrame:
     rows = run_rows(spec, folder, wide=True)
     # rows have results as JSON; instances are made again from the same sweep
     prepared = {run.instance.name: run.instance for run in plan_runs(spec).runs}
-    known = {name: Instance.from_json(one.text()) for name, one in prepared.items()}
+    instances = {name: Instance.from_json(one.text()) for name, one in prepared.items()}
     return rows.assign(
         storm=[
-            can_run(known[name], json.loads(result))
+            can_run(instances[name], json.loads(result))
             for name, result in zip(rows["instance"], rows["result"], strict=True)
         ]
     )

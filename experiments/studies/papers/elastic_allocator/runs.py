@@ -65,10 +65,10 @@ def cluster_at(workload: float, seed: int = 0, **changed: float) -> Instance:
     return generate("eoa_testbed", seed=seed, workload=float(workload), **changed)
 
 
-def run(instance: Instance, entry: Entry, **asked: Any) -> tuple[Row, Result]:
+def run(instance: Instance, entry: Entry, **options: Any) -> tuple[Row, Result]:
     """Run a method and return its row, and the result."""
     began = time.perf_counter()
-    result = solve(instance, entry.method, objective=entry.objective, **asked)
+    result = solve(instance, entry.method, objective=entry.objective, **options)
     seconds = time.perf_counter() - began
     row: Row = {"method": entry.label, "seconds": seconds}
     row["placed"] = result.plan is not None and not any("best effort" in n for n in result.notes)
@@ -144,16 +144,16 @@ def constants(constant: str, value: float, workload: int, method: str, seeds: in
 def uplinks(uplink: float, seed: int) -> Row:
     """Return how a CPU-only plan, GMA's and the exact one use links of a multiple of the need."""
     instance = generate("eoa_random", seed=seed, nodes=8, operators=15, bandwidth=uplink)
-    mine, _ = run(instance, FILL)
+    gma, _ = run(instance, FILL)
     best, _ = run(instance, BEST_FILL, time_limit=20)
     _, blind = run(without_links(instance), FILL)
     # its plan, judged with the links as they are
-    seen = figures(instance, evaluate_indices(instance, nodes_of(instance, blind)))
+    blind_figures = figures(instance, evaluate_indices(instance, nodes_of(instance, blind)))
     return {
-        "CPU only, highest link use": seen["bandwidth, highest"],
-        "CPU only, breaks a link": seen["bandwidth, highest"] > 1 + 1e-9,
-        "GMA places": mine["placed"] and mine["kept"],
-        "GMA, highest link use": mine["bandwidth, highest"],
+        "CPU only, highest link use": blind_figures["bandwidth, highest"],
+        "CPU only, breaks a link": blind_figures["bandwidth, highest"] > 1 + 1e-9,
+        "GMA places": gma["placed"] and gma["kept"],
+        "GMA, highest link use": gma["bandwidth, highest"],
         "exact places": best["kept"],
         "infeasible, proved": best["infeasible"],
         "exact, highest link use": best.get("bandwidth, highest"),
@@ -165,19 +165,19 @@ def gaps(nodes: int, operators: int, seed: int, objective: str) -> Row:
     size = {"nodes": nodes, "operators": operators}
     instance = generate("eoa_random", seed=seed, **size, bandwidth=1.5)
     spread = objective == "CPU deviation"
-    mine, _ = run(instance, SPREAD if spread else FILL)
+    gma, _ = run(instance, SPREAD if spread else FILL)
     best, result = run(instance, BEST_SPREAD if spread else BEST_FILL, time_limit=30)
     return {
         "objective": objective,
         **size,
         "seed": seed,
-        "GMA keeps the limits": mine["placed"] and mine["kept"],
-        "GMA": mine[objective],
+        "GMA keeps the limits": gma["placed"] and gma["kept"],
+        "GMA": gma[objective],
         "optimum": best.get(objective),
         "proved": best["proved"],
         **certified_of(instance, result),
         "infeasible": best["infeasible"],
-        "GMA, seconds": mine["seconds"],
+        "GMA, seconds": gma["seconds"],
         "exact, seconds": best["seconds"],
         "highest link use of the optimum": best.get("bandwidth, highest"),
     }
@@ -283,14 +283,14 @@ def formulas(seed: int) -> dict[str, Any]:
     demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
     # L_i = Σ_j e_j r_j + C0_i; B'_i = B0_i + sent_i · Σ_j u_ij
     load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
-    told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
+    node_use = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
     share, sent = bandwidth_shares(instance, node)
     links = instance.links.background + (share * sent[:, None]).sum(axis=1)
-    seen = np.array(list(judged.link_utilisation.values()))
+    link_use = np.array(list(judged.link_utilisation.values()))
     sums = share.sum(axis=1)
     return {
-        "load, greatest difference": np.abs(load / instance.nodes.capacity[:, 0] - told).max(),
-        "links, greatest difference": np.abs(links / instance.links.capacity - seen).max(),
+        "load, greatest difference": np.abs(load / instance.nodes.capacity[:, 0] - node_use).max(),
+        "links, greatest difference": np.abs(links / instance.links.capacity - link_use).max(),
         "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
         "nodes that send or receive nothing": int((sent <= 0).sum()),
         "overloaded operators reported": _overloads(seed),
@@ -307,7 +307,7 @@ def _by_hand() -> dict[str, float]:
     """
     e, r, s, cs, c0 = 0.2, 100.0, 50.0, 90.0, 10.0
     sent, b0, b = 30.0, 20.0, 120.0
-    made = built(
+    instance = built(
         "by hand", "section IV",
         nodes=[{"id": n, "capacity": {"cpu": cs + c0}, "background": {"cpu": c0}} for n in "ab"],
         links=[{"id": n, "nodes": [n], "capacity": b, "background": b0} for n in "ab"],
@@ -319,15 +319,15 @@ def _by_hand() -> dict[str, float]:
         traffic=[["o/0", "p/0", sent]],
     )  # fmt: skip
     node = np.array([0, 1], np.int32)
-    found = evaluate_indices(made, node)
-    share, _ = bandwidth_shares(made, node)
-    assert found.utilisation is not None
-    assert found.link_utilisation is not None
+    evaluation = evaluate_indices(instance, node)
+    share, _ = bandwidth_shares(instance, node)
+    assert evaluation.utilisation is not None
+    assert evaluation.link_utilisation is not None
     return {
         "load by hand, printed": e * r / s * cs + c0,
-        "load by hand, referee": found.utilisation["a"]["cpu"] * (cs + c0),
+        "load by hand, referee": evaluation.utilisation["a"]["cpu"] * (cs + c0),
         "link by hand, printed": (b - b0) * float(share[0].sum()) + b0,
-        "link by hand, referee": found.link_utilisation["a"] * b,
+        "link by hand, referee": evaluation.link_utilisation["a"] * b,
     }
 
 
@@ -340,6 +340,6 @@ def _overloads(seed: int) -> float:
         for o, s in rates.items()
     ]
     nodes = [{"id": "n", "capacity": {"cpu": 1}}]
-    made = built("overload", "section IV", nodes=nodes, input_rate=rate, operators=operators)
-    notes = overloaded(made)
+    instance = built("overload", "section IV", nodes=nodes, input_rate=rate, operators=operators)
+    notes = overloaded(instance)
     return float(len(notes) == 1 and "operator busy is overloaded" in notes[0])

@@ -106,13 +106,14 @@ class Predicted:
 def slots(dag: str, rate: float, pair: str) -> Row:
     """Slots and threads of a plan of Figures 7 and 8, and its predicted rates."""
     instance, plan, row = _planned(dag, rate, pair)
-    found = Predicted(instance, plan)
+    predicted = Predicted(instance, plan)
     return row | {
         "slots": row["allocated"] + row["extra"], "threads": sum((plan.threads or {}).values()),
-        "tasks": instance.num_operators, "mixed slots": found.mixed,
-        "busiest slot, CPU %": found.fullest(rate), "busiest slot, booked %": found.booked,
-        "predicted": found.capacity, "predicted, shuffled": found.shuffled,
-        "table by slot": _told(found, "table"), "blob by slot": _told(found, "blob"),
+        "tasks": instance.num_operators, "mixed slots": predicted.mixed,
+        "busiest slot, CPU %": predicted.fullest(rate), "busiest slot, booked %": predicted.booked,
+        "predicted": predicted.capacity, "predicted, shuffled": predicted.shuffled,
+        "table by slot": _slots_text(predicted, "table"),
+        "blob by slot": _slots_text(predicted, "blob"),
     }  # fmt: skip
 
 
@@ -137,34 +138,40 @@ def weights(
     options: dict[str, Any] = {"literal": True}
     if weights:
         pair, choice = LSA_RSM, f"weights {'/'.join(map(str, weights))}, {rule}"
-        named = zip(("w_memory", "w_cpu", "w_network"), map(float, weights), strict=True)
-        options = {**dict(named), "slot_rule": rule}
+        named_weights = zip(("w_memory", "w_cpu", "w_network"), map(float, weights), strict=True)
+        options = {**dict(named_weights), "slot_rule": rule}
     instance, plan, row = _planned(dag, rate, pair, **options)
-    found = Predicted(instance, plan)
+    predicted = Predicted(instance, plan)
     head = {key: row.pop(key) for key in ("DAG", "rate", "pair")}
-    rates = {"predicted": found.capacity, "predicted, shuffled": found.shuffled}
-    return {**head, "choice": choice, **row, **rates, "table by slot": _told(found, "table")}
+    rates = {"predicted": predicted.capacity, "predicted, shuffled": predicted.shuffled}
+    return {
+        **head,
+        "choice": choice,
+        **row,
+        **rates,
+        "table by slot": _slots_text(predicted, "table"),
+    }
 
 
-def _told(found: Predicted, task: str) -> str:
-    if task not in found.instance.operators.ids:
+def _slots_text(predicted: Predicted, task: str) -> str:
+    if task not in predicted.instance.operators.ids:
         return ""
-    return " ".join(map(str, found.by_slot(task)))
+    return " ".join(map(str, predicted.by_slot(task)))
 
 
 def planned(dag: str, pair: str) -> Row:
     """Planned and predicted rates of a micro DAG on five machines of four slots."""
     rate, plan = planned_on_20(dag, pair)
-    found = Predicted(dag_at(dag, rate), plan)
+    predicted = Predicted(dag_at(dag, rate), plan)
     return {
         "DAG": dag,
         "pair": pair,
         "planned": rate,
-        "predicted": found.capacity,
-        "predicted, nearest count": found.nearest,
-        "predicted, shuffled": found.shuffled,
+        "predicted": predicted.capacity,
+        "predicted, nearest count": predicted.nearest,
+        "predicted, shuffled": predicted.shuffled,
         **{f"{task} threads": count for task, count in (plan.threads or {}).items()},
-        **{f"{task} by slot": _told(found, task) for task in ("blob", "table", "xml")},
+        **{f"{task} by slot": _slots_text(predicted, task) for task in ("blob", "table", "xml")},
     }
 
 
@@ -197,13 +204,13 @@ def bookings(dag: str, rate: float, ends: bool) -> Iterator[Row]:
     instance = dag_at(dag, rate, ends)
     blob = instance.operators.ids.index("blob")
     for name in ALLOCATIONS:
-        made = allocate(instance, name)
-        cpu, memory = made.totals
+        allocation = allocate(instance, name)
+        cpu, memory = allocation.totals
         yield {
             "DAG": dag, "rate": rate, "allocation": name, "source and sink": ends,
-            "threads": int(made.threads.sum()), "CPU %": cpu, "memory %": memory,
-            "slots": made.slots, "blob threads": int(made.threads[blob]),
-            "blob CPU %": made.cpu[blob], "blob memory %": made.memory[blob],
+            "threads": int(allocation.threads.sum()), "CPU %": cpu, "memory %": memory,
+            "slots": allocation.slots, "blob threads": int(allocation.threads[blob]),
+            "blob CPU %": allocation.cpu[blob], "blob memory %": allocation.memory[blob],
         }  # fmt: skip
 
 
@@ -237,18 +244,18 @@ def worked() -> Iterator[Row]:
     full, rest = threads // bundle, threads % bundle
     part = np.where(rest > 0, 30.0, 0.0)
     single = np.full(4, 100.0 / 3)
-    made = Allocation(
+    allocation = Allocation(
         "mba", threads, 100.0 * full + part, 100.0 * full + part, full, bundle, rest, part, part,
         single, single,
     )  # fmt: skip
     # threads are numbered through, task by task
     first = np.cumsum(threads) - threads
-    job = Job(made, np.arange(4), first, {}, {"D2": 2})
+    job = Job(allocation, np.arange(4), first, {}, {"D2": 2})
     nodes = tuple(AcquiredNode(id=f"vm{v + 1}", vm_type="D2", slots=2) for v in range(3))
-    found = {"DSM": map_round_robin(job, nodes), "SAM": map_slot_aware(job, nodes)}
+    mappings = {"DSM": map_round_robin(job, nodes), "SAM": map_slot_aware(job, nodes)}
     for place in range(6):
         row = {"slot": f"s{place // 2 + 1}{place % 2 + 1}"}
-        for name, mapped in found.items():
+        for name, mapped in mappings.items():
             here = np.flatnonzero((mapped.node == place // 2) & (mapped.slot == place % 2))
             task = np.repeat(np.arange(4), threads)[here]
             row[name] = " ".join(

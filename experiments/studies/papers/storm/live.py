@@ -102,14 +102,14 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
     # workers have compiled their code and reported
     time.sleep(15.0)
     walk = Walk("storm", cluster.url, folder)
-    before, began, own = _cpu(cluster), time.monotonic(), time.process_time()
+    before, began, import_time = _cpu(cluster), time.monotonic(), time.process_time()
     ends = began + SECONDS
     while time.monotonic() < ends:
         if often:
             walk.read(cpu="requested", topology=name, interval=0)
         time.sleep(max(0.0, min(EVERY, ends - time.monotonic())))
     elapsed = time.monotonic() - began
-    own = time.process_time() - own
+    import_time = time.process_time() - import_time
     used = {part: (now - before[part]) / elapsed for part, now in _cpu(cluster).items()}
     schedule = 0.0
     if often:
@@ -120,7 +120,7 @@ def monitored(cluster: StormCluster, folder: Path, often: bool) -> dict[str, Any
     cluster.end(name)
     return {
         "monitored": often, "seconds": round(elapsed, 1), "nimbus_cores": round(used["nimbus"], 4),
-        "worker_cores": round(used["workers"], 4), "import_cores": round(own / elapsed, 4),
+        "worker_cores": round(used["workers"], 4), "import_cores": round(import_time / elapsed, 4),
         "schedule_s": round(schedule, 4),
     }  # fmt: skip
 
@@ -136,11 +136,11 @@ def _cpu(cluster: StormCluster) -> dict[str, float]:
 
 def _seconds(pid: int) -> float:
     try:
-        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        stat_fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
     # utime and stime, the 14th and 15th field
-    return (int(told[11]) + int(told[12])) / _TICK
+    return (int(stat_fields[11]) + int(stat_fields[12])) / _TICK
 
 
 def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:

@@ -41,25 +41,25 @@ def rules(seed: int) -> Row:
     """How even the default is on a random cluster, whether all topologies get workers; M."""
     rng = np.random.default_rng(seed)
     nodes, slots = int(rng.integers(1, 6)), int(rng.integers(1, 5))
-    asked = [int(w) for w in rng.integers(1, 7, int(rng.integers(1, 4)))]
-    executors = [int(e) for e in rng.integers(1, 12, len(asked))]
-    made = topologies(asked, executors, nodes, slots)
-    result: Any = solve(made, "storm-even")
-    row: Row = {"slots": nodes * slots, "wanted": sum(map(min, asked, executors))}
+    requested = [int(w) for w in rng.integers(1, 7, int(rng.integers(1, 4)))]
+    executors = [int(e) for e in rng.integers(1, 12, len(requested))]
+    instance = topologies(requested, executors, nodes, slots)
+    result: Any = solve(instance, "storm-even")
+    row: Row = {"slots": nodes * slots, "wanted": sum(map(min, requested, executors))}
     row["possible"] = result.plan is not None and "free slots for" not in " ".join(result.notes)
     if row["possible"]:
-        node, slot = result.plan.node_indices(made), result.plan.slot_indices(made)
-        held, across = [], []
+        node, slot = result.plan.node_indices(instance), result.plan.slot_indices(instance)
+        uneven_executors, uneven_workers = [], []
         # executors are numbered through, topology by topology
         for first, count in zip(np.cumsum([0, *executors]), executors, strict=False):
             # workers of a topology: (node, slot) pairs with their numbers of executors
-            mine = np.stack([node, slot])[:, first : first + count]
-            places, here = np.unique(mine, axis=1, return_counts=True)
+            pairs = np.stack([node, slot])[:, first : first + count]
+            places, here = np.unique(pairs, axis=1, return_counts=True)
             # uneven: most less least, of executors in workers, and of workers on nodes
-            held.append(int(np.ptp(here)))
-            across.append(int(np.ptp(np.bincount(places[0], minlength=nodes))))
-        row |= {"executors_uneven": max(held), "workers_uneven": across[0]}
-    e, w = executors[0], min(asked[0], executors[0])
+            uneven_executors.append(int(np.ptp(here)))
+            uneven_workers.append(int(np.ptp(np.bincount(places[0], minlength=nodes))))
+        row |= {"executors_uneven": max(uneven_executors), "workers_uneven": uneven_workers[0]}
+    e, w = executors[0], min(requested[0], executors[0])
     bounds = {f"M{alpha}": most_executors(e, w, float(alpha)) for alpha in (0, 1)}
     return row | {"E": e, "W": w} | bounds
 
@@ -77,13 +77,13 @@ def hertz(seed: int) -> Row:
     clock = rng.choice([1.0, 1.5, 2.0, 3.0], 3) * 1000
     share = rng.uniform(2, 15, 12)  # percent of a 1 GHz node
     # percent of a 1 GHz node are tens of MHz
-    made = topologies([3], [12], 3, 1, loads=(share * 10).tolist(), capacity=clock.tolist())
+    instance = topologies([3], [12], 3, 1, loads=(share * 10).tolist(), capacity=clock.tolist())
     node = rng.integers(0, 3, 12).astype(np.int32)
-    found: Any = evaluate(made, Plan.from_indices(made, node))
+    evaluation: Any = evaluate(instance, Plan.from_indices(instance, node))
     # percent of 1 GHz by GHz: a node of 2 GHz is used half as much
     use = np.array([(share[node == n] / (clock[n] / 1000)).sum() for n in range(3)])
-    seen = 100 * np.array([found.node_loads[f"n{n}"]["cpu"] for n in range(3)]) / clock
-    worst = float(np.abs(use - seen).max())
+    evaluated = 100 * np.array([evaluation.node_loads[f"n{n}"]["cpu"] for n in range(3)]) / clock
+    worst = float(np.abs(use - evaluated).max())
     return {"largest_error": worst, "at_2_GHz": 10.0 * 1000 / 2000}
 
 
@@ -95,12 +95,12 @@ def trigger(what: str, seed: int, bound: float = 0.0) -> Row:
 def overload(seed: int, window: float) -> Row:
     """Seconds after which an overload of a `window` is answered."""
     planner = policy(f"window={window},interval=0,period=30")
-    made = topologies(
+    instance = topologies(
         [2], [1] * 4, 2, 2, chain([5.0, 1.0, 5.0]), [6.0, 6.0, 1.0, 1.0], [10.0, 10.0], [0, 0, 1, 1]
     )
     memory: Any = {}
     for seconds in range(30, 600, 30):
-        plan = planner.plan(made, memory, 0, float(seconds))
+        plan = planner.plan(instance, memory, 0, float(seconds))
         if "overloaded for" in plan.note:
             return {"fired_after": seconds}
         memory = plan.memory
@@ -113,9 +113,9 @@ def less_traffic(seed: int, gain: float) -> Row:
     rng = np.random.default_rng(seed)
     rates = rng.uniform(1, 20, 7)
     now = place(planner.planner, of_rates(rates, np.arange(8) % 2))
-    made = of_rates(rates * rng.lognormal(0.0, 0.4, 7), now)
-    taken, fresh = place(planner, made), place(planner.planner, made)
-    before, after = crossing(made, now), crossing(made, fresh)
+    instance = of_rates(rates * rng.lognormal(0.0, 0.4, 7), now)
+    taken, fresh = place(planner, instance), place(planner.planner, instance)
+    before, after = crossing(instance, now), crossing(instance, fresh)
     return {"less": 100 * (before - after) / before, "taken": bool((taken != now).any())}
 
 
@@ -133,11 +133,11 @@ def drift(seed: int, _: float) -> Row:
         rates = np.clip(rates * rng.lognormal(0.0, 0.25, 7), 0.5, 60)
         if first is None:
             first = now = place(planner.planner, of_rates(rates, now))
-        made = of_rates(rates, now)
-        plan = planner.plan(made, memory, 0, 60.0 * period)
+        instance = of_rates(rates, now)
+        plan = planner.plan(instance, memory, 0, 60.0 * period)
         now, memory = plan.deployment.node, plan.memory
         # both under the rates of now
-        sums += [crossing(made, first), crossing(made, now)]
+        sums += [crossing(instance, first), crossing(instance, now)]
     return {"fixed": sums[0], "adaptive": sums[1]}
 
 
@@ -146,9 +146,9 @@ def policy(settings: str) -> Any:
     return read_planner(f"storm-trigger:{settings}", 0)
 
 
-def place(planner: Any, made: Instance) -> Any:
+def place(planner: Any, instance: Instance) -> Any:
     """(T,) nodes that a policy plans at the start."""
-    return planner.plan(made, {}, 0, 0.0).deployment.node
+    return planner.plan(instance, {}, 0, 0.0).deployment.node
 
 
 def of_rates(rates: Any, at: Any) -> Instance:
@@ -156,10 +156,10 @@ def of_rates(rates: Any, at: Any) -> Instance:
     return topologies([4], [1] * 8, 2, 2, chain(rates.tolist()), at=np.asarray(at).tolist())
 
 
-def crossing(made: Instance, node: Any) -> float:
+def crossing(instance: Instance, node: Any) -> float:
     """Return the traffic between nodes."""
     nodes = np.asarray(node, dtype=np.int32)
-    return float(made.total_traffic - made.flows.collocated(nodes, made.num_nodes))
+    return float(instance.total_traffic - instance.flows.collocated(nodes, instance.num_nodes))
 
 
 def chain(rates: Sequence[float]) -> list[tuple[int, int, float]]:
@@ -203,7 +203,7 @@ def topologies(
 
 def sizes(replication: int, seed: int) -> Row:
     """Seconds and traffic of online and of the exact model. Sweeps measure no processor time."""
-    made = generate("storm_reference", stages=3, replication=str(replication), seed=seed)
+    instance = generate("storm_reference", stages=3, replication=str(replication), seed=seed)
     row: Row = {}
     for name, method, options in (
         ("online", "storm-online", {"alpha": 0.2}),
@@ -211,11 +211,11 @@ def sizes(replication: int, seed: int) -> Row:
         ("exact", "storm-milp", {"time_limit": 5, "threads": 1}),
     ):
         began = time.process_time()
-        result: Any = solve(made, method, **options)
+        result: Any = solve(instance, method, **options)
         row[f"{name}_s"] = time.process_time() - began
-        known = result.evaluation is not None and result.evaluation.feasible
-        row[name] = result.evaluation.internode_traffic if known else None
-    return {"executors": made.num_tasks, **row, "proved": result.termination.value == "optimal"}
+        feasible = result.evaluation is not None and result.evaluation.feasible
+        row[name] = result.evaluation.internode_traffic if feasible else None
+    return {"executors": instance.num_tasks, **row, "proved": result.termination.value == "optimal"}
 
 
 HOPS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -226,44 +226,44 @@ RANDOM = 2  # Placements at random beside those of the schedulers.
 
 def latency(seed: int) -> Iterator[dict[str, Any]]:
     """Yield traffic between nodes and mean latency, by placement and cost of a hop."""
-    made = generate("storm_reference", seed=seed, stages=4, replication="2")
+    instance = generate("storm_reference", seed=seed, stages=4, replication="2")
     places: dict[str, Any] = {}
     for name, (method, options) in SCHEDULERS.items():
-        result: Any = solve(made, method, **options)
-        places[name] = (result.plan.node_indices(made), result.plan.slot_indices(made))
+        result: Any = solve(instance, method, **options)
+        places[name] = (result.plan.node_indices(instance), result.plan.slot_indices(instance))
     rng = np.random.default_rng(seed)
     node, slot = places["default"]
     for number in range(RANDOM):
         # the default's slots, dealt out anew: as many executors on each
-        turned = rng.permutation(made.num_tasks)
+        turned = rng.permutation(instance.num_tasks)
         places[f"random {number}"] = node[turned], slot[turned]
     for name, (node, slot) in places.items():
-        crossing = node[made.traffic.source] != node[made.traffic.target]
-        share = 100.0 * float(made.traffic.rate[crossing].sum() / made.total_traffic)
-        load = np.bincount(node, made.tasks.load[:, 0], made.num_nodes)
+        crossing = node[instance.traffic.source] != node[instance.traffic.target]
+        share = 100.0 * float(instance.traffic.rate[crossing].sum() / instance.total_traffic)
+        load = np.bincount(node, instance.tasks.load[:, 0], instance.num_nodes)
         for hop in HOPS:
-            mean = simulated(made, node, slot, hop, np.random.default_rng([seed, 1]))
-            told = {"nodes_traffic": share, "fullest": load.max() / load.mean(), "latency": mean}
-            shown = {key: float(f"{value:.5g}") for key, value in told.items()}
+            mean = simulated(instance, node, slot, hop, np.random.default_rng([seed, 1]))
+            figures = {"nodes_traffic": share, "fullest": load.max() / load.mean(), "latency": mean}
+            shown = {key: float(f"{value:.5g}") for key, value in figures.items()}
             yield {"scheduler": name, "hop": hop, **shown}
 
 
 def simulated(
-    made: Instance,
+    instance: Instance,
     node: NDArray[np.int32],
     slot: NDArray[np.int32],
     hop: float,
     rng: np.random.Generator,
 ) -> float:
     """Return the mean latency of tuples from spout to sink, in times of work on a tuple."""
-    table = made.traffic
-    size = (made.num_tasks, made.num_tasks)
+    table = instance.traffic
+    size = (instance.num_tasks, instance.num_tasks)
     traffic = csr_array((table.rate, (table.source, table.target)), shape=size)
     received: NDArray[np.float64] = np.asarray(traffic.sum(axis=0)).ravel()
     sent: NDArray[np.float64] = np.asarray(traffic.sum(axis=1)).ravel()
     # (T,) tuples/s of an executor: those that it receives, of a spout those that it sends
     rate = np.where(received > 0, received, sent)
-    work = made.tasks.load[:, 0] / made.nodes.capacity[node, 0] / np.maximum(rate, 1e-12)
+    work = instance.tasks.load[:, 0] / instance.nodes.capacity[node, 0] / np.maximum(rate, 1e-12)
     # mean time of work on a tuple, the unit of hops and of latency
     unit = float((work * rate).sum() / rate.sum())
     spouts = np.flatnonzero((received == 0) & (sent > 0))
@@ -275,10 +275,10 @@ def simulated(
     shares = [(np.cumsum(traffic.data[a:b]) / max(sent[e], 1e-12)).tolist()
               for e, (a, b) in enumerate(rows)]  # fmt: skip
     # a tuple passes each executor at most once: so many draws are enough
-    drawn = iter(rng.exponential(size=TUPLES * made.num_tasks).tolist())
-    chosen = iter(rng.random(TUPLES * made.num_tasks).tolist())
+    drawn = iter(rng.exponential(size=TUPLES * instance.num_tasks).tolist())
+    chosen = iter(rng.random(TUPLES * instance.num_tasks).tolist())
     places, slots, works = node.tolist(), slot.tolist(), work.tolist()
-    free = [0.0] * made.num_nodes
+    free = [0.0] * instance.num_nodes
     took = np.zeros(TUPLES)
     events = list(zip(starts.tolist(), range(TUPLES), begun.tolist(), strict=True))
     heapq.heapify(events)

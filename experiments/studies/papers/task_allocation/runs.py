@@ -251,8 +251,8 @@ def dense(what: str, groups: int) -> dict[str, float]:
     """Seconds of TD on groups of one task, of which all talk to all."""
     rates = [(a, b, 1.0 + (a * b) % 7) for a in range(groups) for b in range(a)]
     # 20 nodes that hold 1/18 of the load each: used to 90 %
-    made = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
-    return {"seconds": seconds_of(lambda: place_groups(made))}
+    grouped = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
+    return {"seconds": seconds_of(lambda: place_groups(grouped))}
 
 
 Row = dict[str, Any]
@@ -262,10 +262,12 @@ cached = lru_cache(128)(generate)  # Runs of a table follow each other on one in
 
 def examples(algorithm: str, priority: str, order: str, seeds: int) -> Iterator[Row]:
     """Yield links of pairs 1 to 3 of Figure 2's job inside nodes, and nodes of each."""
-    made = cached("figure2")
+    instance = cached("figure2")
     for seed in range(seeds if order == "shuffled" else 1):
-        placed = td(made, priority) if algorithm == "TD" else tl(made, priority, order, seed)
-        links = {f"links_{p + 1}": links_of(made, placed.node, p, p + 1) for p in range(3)}
+        placed = (
+            td(instance, priority) if algorithm == "TD" else tl(instance, priority, order, seed)
+        )
+        links = {f"links_{p + 1}": links_of(instance, placed.node, p, p + 1) for p in range(3)}
         # nodes of pair 1 hold groups 1 and 2, 30 tasks; those of pair 3 the other two
         first, last = (set(some.tolist()) for some in np.split(placed.node, [10 + 20]))
         nodes = {"nodes_pair_1": len(first), "nodes_pair_3": len(last - first)}
@@ -278,19 +280,19 @@ def balance_mode(seed: int, alpha: float, algorithm: str) -> Row:
     base = cached("random_graphs", costs="ranked", tasks=170, capacity=100, seed=seed)
     # a capacity of alpha × mean makes an allocator balance
     mean = float(base.tasks.load[:, 0].sum()) / base.num_nodes
-    made = with_capacity(base, alpha * mean)
-    placed = td(made) if algorithm == "TD" else tl(made, seed=seed)
-    known = placed.node >= 0
-    load = np.bincount(placed.node[known], base.tasks.load[known, 0], base.num_nodes)
+    instance = with_capacity(base, alpha * mean)
+    placed = td(instance) if algorithm == "TD" else tl(instance, seed=seed)
+    assigned = placed.node >= 0
+    load = np.bincount(placed.node[assigned], base.tasks.load[assigned, 0], base.num_nodes)
     return {"gain": placed.gain, "max_over_mean": load.max() / mean, "whole": placed.whole}
 
 
 def coarseness(use: int, tasks: int, seed: int) -> Row:
     """Whether each places all tasks of a job at a use of the nodes."""
-    made = cached("random_graphs", tasks=tasks, costs="noisy", seed=seed)
+    instance = cached("random_graphs", tasks=tasks, costs="noisy", seed=seed)
     # the graphs cost 500 in all, on 8 nodes
-    made = with_capacity(made, 500 / 8 / (use / 100))
-    return {"td": td(made).whole, "tl": tl(made, seed=seed).whole}
+    instance = with_capacity(instance, 500 / 8 / (use / 100))
+    return {"td": td(instance).whole, "tl": tl(instance, seed=seed).whole}
 
 
 def built(seeds: int) -> list[Row]:
@@ -302,13 +304,18 @@ def built(seeds: int) -> list[Row]:
 
     # a task away: 4 tasks talk to 6 over 24 links of 1 MB/s, all on one node but one task
     n, m, c = 4, 6, 24.0
-    made = job([(n, n), (m, m)], [(0, 1, c)], [n + m, n + m])
+    instance = job([(n, n), (m, m)], [(0, 1, c)], [n + m, n + m])
     # a task of n moved away cuts c / n, one of m cuts c / m
     whole = [0] * (n + m)
     for variant, task in (("of n", 0), ("of m", n)):
         away = whole.copy()
         away[task] = 1
-        add("away", 0, f"loss, a task {variant}", kept(made, whole) - kept(made, away))
+        add(
+            "away",
+            0,
+            f"loss, a task {variant}",
+            collocated_traffic(instance, whole) - collocated_traffic(instance, away),
+        )
     add("away", 0, "c / n", c / n)
     add("away", 0, "c / m", c / m)
 
@@ -329,12 +336,12 @@ def built(seeds: int) -> list[Row]:
 
     add("least nodes", 0, "nodes that suffice, counter-example", 2)
     for variant, node in (("on two nodes", [0, 1, 0, 1]), ("on three nodes", [0, 1, 2, 2])):
-        add("least nodes", 0, f"gain {variant}", kept(counter, node))
+        add("least nodes", 0, f"gain {variant}", collocated_traffic(counter, node))
     return lines
 
 
-def _nodes(made: Instance) -> float:
-    result = solve(made, method="imc-exact")
+def _nodes(instance: Instance) -> float:
+    result = solve(instance, method="imc-exact")
     assert result.evaluation is not None
     return float(result.evaluation.nodes_used or 0)
 
@@ -355,9 +362,9 @@ def _common_divisor(seed: int, _: str) -> Iterator[Row]:
     capacity = float(-(-cost.sum() // (10 * nodes)) * 10)
     pairs = [(i, i + 1, float(rng.uniform(5, 20))) for i in range(count - 1)]
     groups = [(int(k), float(c)) for k, c in zip(sizes, cost, strict=True)]
-    made = job(groups, pairs, [capacity] * nodes)
+    instance = job(groups, pairs, [capacity] * nodes)
     use = 100 * cost.sum() / (capacity * nodes)
-    for variant, one in (("as it is", made), ("recut", recut(made))):
+    for variant, one in (("as it is", instance), ("recut", recut(instance))):
         yield {"variant": variant, "placed": float(td(one).whole), "use": use}
 
 
@@ -384,22 +391,22 @@ def _hot_keys(seed: int, _: str) -> Iterator[Row]:
     hot = int(rng.integers(1, 4))
     weight = np.ones(40)
     weight[:hot] = rng.integers(4, 9, hot)
-    made = skewed(weight, rng)
-    even = grouped_job(made, margin=0.1)
-    placed = judged(made, place_groups(even))
-    groups = {"groups": float(made.num_operators), "new_groups": float(even.num_groups)}
+    instance = skewed(weight, rng)
+    even = grouped_job(instance, margin=0.1)
+    placed = judged(instance, place_groups(even))
+    groups = {"groups": float(instance.num_operators), "new_groups": float(even.num_groups)}
     yield {"variant": "even groups", "placed": float(placed.whole), **groups, "hot": float(hot)}
 
 
 def priorities(third: int, ratio: float, seed: int) -> Row:
     """TL by each priority in Figure 4a, by traffic ratio and cost of the third group."""
-    made = cached(
+    instance = cached(
         "pipeline", groups=3, tasks="10", costs=f"100,100,{third}", nodes=3,
         # three nodes, used to 75 %: 3 × 0.75 = 2.25
         capacity=(200 + third) / 2.25, rates=f"10,{round(10 * ratio)}",
     )  # fmt: skip
     chosen = ("group_imc", "significance")
-    return {priority: tl(made, priority, "shuffled", seed).gain for priority in chosen}
+    return {priority: tl(instance, priority, "shuffled", seed).gain for priority in chosen}
 
 
 def uneven_pair(tasks: int, seeds: int) -> Iterator[Row]:
@@ -418,44 +425,51 @@ def uneven_pair(tasks: int, seeds: int) -> Iterator[Row]:
 
 def graphs(seed: int) -> Row:
     """Gains on a graph of section 7.3 at the default reading, MB/s; empty where not whole."""
-    made = cached("random_graphs", costs="ranked", seed=seed)
-    search = solve(made, method="imc-search", seed=0).evaluation
+    instance = cached("random_graphs", costs="ranked", seed=seed)
+    search = solve(instance, method="imc-search", seed=0).evaluation
     return {
-        "groups": made.num_operators,
-        "optimum": optimum(made),
-        "td": td(made).gain,
-        "td_imc": td(made, "imc").gain,
-        "tl": tl(made, seed=seed).gain,
-        "tl_significance": tl(made, "significance", seed=seed).gain,
-        "naive": naive(made).gain,
+        "groups": instance.num_operators,
+        "optimum": optimum(instance),
+        "td": td(instance).gain,
+        "td_imc": td(instance, "imc").gain,
+        "tl": tl(instance, seed=seed).gain,
+        "tl_significance": tl(instance, "significance", seed=seed).gain,
+        "naive": naive(instance).gain,
         "imc_search": search.imc_gain if search is not None else None,
     }
 
 
 def readings(costs: str, graphs: int) -> Iterator[Row]:
     """Yield the share of the optimum over the graphs, by reading of priority and order."""
-    made = [cached("random_graphs", costs=costs, seed=seed) for seed in range(graphs)]
-    best = np.array([optimum(one) for one in made])
+    instances = [cached("random_graphs", costs=costs, seed=seed) for seed in range(graphs)]
+    best = np.array([optimum(one) for one in instances])
     gains = {
-        ("TL", *key): [tl(m, *key, seed=s).gain for s, m in enumerate(made)] for key in TL_READINGS
+        ("TL", *key): [tl(m, *key, seed=s).gain for s, m in enumerate(instances)]
+        for key in TL_READINGS
     }
-    gains |= {("TD", key, ""): [td(m, key).gain for m in made] for key in ("significance", "imc")}
-    gains["TD", "significance, k gives up", ""] = [td(m, k_rule="give_up").gain for m in made]
+    gains |= {
+        ("TD", key, ""): [td(m, key).gain for m in instances] for key in ("significance", "imc")
+    }
+    gains["TD", "significance, k gives up", ""] = [td(m, k_rule="give_up").gain for m in instances]
     for (algorithm, priority, order), gain in gains.items():
-        mine = np.array(gain)
+        values = np.array(gain)
         # only graphs that are placed whole, and whose optimum is proved
-        known = ~np.isnan(mine) & ~np.isnan(best)
-        share = 100 * mine[known].sum() / best[known].sum()
+        comparable = ~np.isnan(values) & ~np.isnan(best)
+        share = 100 * values[comparable].sum() / best[comparable].sum()
         yield {
             "algorithm": algorithm, "priority": priority, "order": order, "share": share,
-            "graphs": int(known.sum()), "not_whole": int(np.isnan(mine).sum()),
+            "graphs": int(comparable.sum()), "not_whole": int(np.isnan(values).sum()),
         }  # fmt: skip
 
 
 def task_counts(tasks: int, seed: int) -> Row:
     """TL and TD against the optimum on a graph of 17 to 68 tasks."""
-    made = cached("random_graphs", costs="ranked", tasks=tasks, seed=seed)
-    return {"optimum": optimum(made), "td": td(made).gain, "tl": tl(made, seed=seed).gain}
+    instance = cached("random_graphs", costs="ranked", tasks=tasks, seed=seed)
+    return {
+        "optimum": optimum(instance),
+        "td": td(instance).gain,
+        "tl": tl(instance, seed=seed).gain,
+    }
 
 
 TOTAL = {"twitter": 143.0, "bargain": 790.0}
@@ -467,38 +481,38 @@ def drawn(kind: str, seed: int, capacity: float) -> Instance:
     Costs of the groups, numbers of tasks and shares of the traffic are drawn; a task never costs
     more than half of the least capacity.
     """
-    made = generate(kind, capacity=capacity)
+    instance = generate(kind, capacity=capacity)
     if seed == 0:
-        return made
+        return instance
     rng = np.random.default_rng(seed)
-    document = made.to_dict()
+    document = instance.to_dict()
     # shares of a total that is drawn; at most 30 % of a core a task
-    cost = rng.dirichlet(np.full(made.num_operators, 2.0)) * rng.uniform(300, 4000)
-    tasks = np.maximum(np.ceil(cost / 30).astype(int), rng.integers(2, 31, made.num_operators))
+    cost = rng.dirichlet(np.full(instance.num_operators, 2.0)) * rng.uniform(300, 4000)
+    tasks = np.maximum(np.ceil(cost / 30).astype(int), rng.integers(2, 31, instance.num_operators))
     for operator, c, k in zip(document["operators"], cost, tasks, strict=True):
         operator.pop("tasks", None)
         operator["group"] = {"tasks": int(k), "load": {"cpu": float(c)}}
     share = rng.dirichlet(np.full(len(document["streams"]), 1.5))
     for stream, part in zip(document["streams"], share, strict=True):
         stream["rate"] = float(TOTAL[kind] * part)
-    return made.replace(operators=document["operators"], streams=document["streams"])
+    return instance.replace(operators=document["operators"], streams=document["streams"])
 
 
 def workloads(job: str, seed: int, capacity: int) -> Row:
     """Gains of all on a draw of the lost costs; empty where not whole."""
-    made = drawn(job, seed, float(capacity))
+    instance = drawn(job, seed, float(capacity))
     return {
-        "td": td(made).gain,
-        "td_imc": td(made, "imc").gain,
-        "tl": tl(made, seed=seed).gain,
-        "storm": storm(made).gain,
+        "td": td(instance).gain,
+        "td_imc": td(instance, "imc").gain,
+        "tl": tl(instance, seed=seed).gain,
+        "storm": storm(instance).gain,
     }
 
 
 def workers(workers: int) -> Row:
     """Storm's gain at the peak of Figure 9 on a number of workers, beside TD's."""
-    made = make_job(1.0)
-    return {"storm": storm(made, workers).gain, "td": td(made).gain}
+    instance = make_job(1.0)
+    return {"storm": storm(instance, workers).gain, "td": td(instance).gain}
 
 
 def varying_rate(seed: int) -> Row:
@@ -560,12 +574,12 @@ def skewed(weight: Any, rng: Any) -> Instance:
     return instance("skewed", "by hand", nodes=equal_nodes(5, 25.0), **parts)
 
 
-def kept(made: Instance, node: list[int]) -> float:
+def collocated_traffic(instance: Instance, node: list[int]) -> float:
     """Return the traffic that a placement keeps inside nodes."""
-    return float(made.flows.collocated(np.array(node, dtype=np.int32), made.num_nodes))
+    return float(instance.flows.collocated(np.array(node, dtype=np.int32), instance.num_nodes))
 
 
-def with_capacity(made: Instance, capacity: float) -> Instance:
+def with_capacity(instance: Instance, capacity: float) -> Instance:
     """Return the job on nodes of another capacity."""
-    nodes = [{**node, "capacity": {"cpu": capacity}} for node in made.to_dict()["nodes"]]
-    return made.replace(nodes=nodes)
+    nodes = [{**node, "capacity": {"cpu": capacity}} for node in instance.to_dict()["nodes"]]
+    return instance.replace(nodes=nodes)
