@@ -76,7 +76,7 @@ class Mapped:
     node: Counts
     slot: Counts
     failed: int = -1  # Task that found no place; -1 when all threads are placed.
-    hopeless: bool = False  # No number of slots would help.
+    never_fits: bool = False  # No number of slots would help.
 
 
 _PATIENCE = 32
@@ -109,7 +109,7 @@ def map_with_further_slots(instance: Instance, job: Job, mapper: Mapper) -> Plac
         nodes = acquire(instance, slots)
         mapped = mapper(job, nodes)
         tries += 1
-        if mapped.failed < 0 or mapped.hopeless or fixed or slots > most:
+        if mapped.failed < 0 or mapped.never_fits or fixed or slots > most:
             return Placed(nodes, mapped, tries)
         slots += step * 2 ** (tries // _PATIENCE)
 
@@ -160,8 +160,8 @@ def map_resource_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
         _SHARE_FITS,
     )  # fmt: skip
     most_cpu = max(job.cores.values()) + _SHARE_FITS
-    hopeless = failed >= 0 and bool(memory[failed] > 1 + _SHARE_FITS or cpu[failed] > most_cpu)
-    return Mapped(node, slot, int(failed), hopeless)
+    never_fits = failed >= 0 and bool(memory[failed] > 1 + _SHARE_FITS or cpu[failed] > most_cpu)
+    return Mapped(node, slot, int(failed), never_fits)
 
 
 def warm_up() -> None:
@@ -314,7 +314,7 @@ def _notes(instance: Instance, job: Job, placed: Placed) -> list[str]:
     failed = placed.mapped.failed
     if failed >= 0:
         task = instance.operators.ids[failed]
-        if placed.mapped.hopeless:
+        if placed.mapped.never_fits:
             notes.append(
                 f"insufficient resources for {task}: what must stand together of it needs more "
                 "than an empty slot (or machine) has, so that no number of slots would do"
@@ -505,8 +505,8 @@ def map_slot_aware(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
             cpu, memory = float(bundles.cpu[o]), float(bundles.memory[o])
             at = slots.next_empty(machine) if whole else slots.best_fit(cpu, memory, machine)
             if at < 0:
-                hopeless = not whole and max(cpu, memory) > FULL + _FITS
-                return Mapped(node, slot, o, hopeless)
+                never_fits = not whole and max(cpu, memory) > FULL + _FITS
+                return Mapped(node, slot, o, never_fits)
             slots.take(at, cpu, memory, whole=whole)
             machine = int(slots.node[at])
             threads = int(bundles.bundle[o] if whole else rest[o])

@@ -144,7 +144,7 @@ class Master:
 
     def _rounds(self, best: Root, floor: float, *, gainless: bool) -> Root:
         # above what any task is worth: leaving one out must never pay
-        penalty = 1.0 if gainless else 10.0 * max(1.0, self.pricer.dearest)
+        penalty = 1.0 if gainless else 10.0 * max(1.0, self.pricer.largest_gain)
         for _ in range(ROUNDS):
             solved = self._solve(penalty, gainless)
             if solved is None:

@@ -58,7 +58,7 @@ class TreePricer:
     def __init__(self, problem: PatternProblem, clock: Clock, node_budget: int) -> None:
         self.problem = problem
         weighed = problem.rate @ problem.sizes - np.diag(problem.rate)
-        self.dearest = float(weighed.max(initial=0.0))  # the most traffic that one task has
+        self.largest_gain = float(weighed.max(initial=0.0))  # the most traffic that one task has
         self.clock = clock
         self.node_budget = node_budget
         self.spent = 0
@@ -197,7 +197,7 @@ class CellPricer:
         for kinds, hits in cells_of(rows):
             part = replace(problem, most=np.where(kinds, problem.most, 0))
             self.cells.append((TreePricer(part, clock, node_budget), hits))
-        self.dearest = TreePricer(problem, clock, node_budget).dearest
+        self.largest_gain = TreePricer(problem, clock, node_budget).largest_gain
 
     def first(self) -> Pool:
         """Return the empty patterns, where they fit."""
@@ -488,7 +488,7 @@ def search(  # type: ignore[no-untyped-def]
 class Listing(Protocol):
     """A list of patterns for each node class."""
 
-    dearest: float  # A large gain, as for a pricer.
+    largest_gain: float  # A large gain, as for a pricer.
     lengths: list[int]  # (K,) patterns of each class.
 
     def values(self, price: Floats, side: Floats, *, gainless: bool) -> list[Floats]:
@@ -507,7 +507,7 @@ class TableListing:
         self._pool, self._table = pool, rows.of(pool)
         self._lists = [np.flatnonzero(pool.node_class == k) for k in range(kinds)]
         self.lengths = [len(some) for some in self._lists]
-        self.dearest = float(np.abs(pool.gain).max(initial=0.0))
+        self.largest_gain = float(np.abs(pool.gain).max(initial=0.0))
 
     @cached_property
     def _counts(self) -> Floats:
@@ -538,7 +538,7 @@ class ListPricer:
 
     def __init__(self, listing: Listing, per_round: int = 40, begin: int = 0) -> None:
         self.listing, self.per_round, self.begin = listing, per_round, begin
-        self.dearest = listing.dearest
+        self.largest_gain = listing.largest_gain
 
     def first(self) -> Pool:
         """Return some patterns; with none, the first prices are those of what is missing."""

@@ -331,7 +331,7 @@ class Pricer(Protocol):
     #: How much of the prices of the best bound goes into those that are asked about, tried in turn;
     #: the last one is 0, for the master's own.
     weights: tuple[float, ...]
-    dearest: float  # A large gain, against which the cost of what is missing is set.
+    largest_gain: float  # A large gain, against which the cost of what is missing is set.
 
     def first(self) -> Pool:
         """Return patterns to begin with."""

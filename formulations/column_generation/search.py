@@ -44,7 +44,7 @@ TINY = 1e-12
 
 
 class Placed(NamedTuple):
-    """A complete or partial allocation; `room`, `spare`, `held`, `drawn`, `left` change."""
+    """A complete or partial allocation; `room`, `spare`, `num_tasks`, `drawn`, `left` change."""
 
     #: (G, R) load of one task; (G, G) symmetric traffic of one task pair.
     load: NDArray[np.float64]
@@ -53,7 +53,7 @@ class Placed(NamedTuple):
     #: (N, R) what may still come, and what may go before a lower bound breaks.
     room: NDArray[np.float64]
     spare: NDArray[np.float64]
-    held: NDArray[np.int64]  # (N, G) tasks of each class on each node.
+    num_tasks: NDArray[np.int64]  # (N, G) tasks of each class on each node.
     #: (N, G) traffic of one task of a class with all that stands on a node.
     drawn: NDArray[np.float64]
     left: NDArray[np.int64]  # (G,) tasks not placed.
@@ -110,7 +110,7 @@ def improved(
     return searched(problem, starts, rounds, seed, shares, pairs=pairs)
 
 
-@kernel(steps=lambda rounds, placed: 57 * (rounds + 1) * placed.held.size)
+@kernel(steps=lambda rounds, placed: 57 * (rounds + 1) * placed.num_tasks.size)
 def search_counts(
     placed, shares, starts, rounds, strength, most_steps, least_gain, seed, pool, pairs
 ):
@@ -139,7 +139,7 @@ def search_counts(
     checked = np.zeros((num_nodes, num_nodes), np.int32)  # and a pair was last looked at
     size = placed.left.copy()
     traffic_of_one = _traffic_of_one(size, placed.rate)
-    best = placed.held.copy()
+    best = placed.num_tasks.copy()
     budget = np.full(1, pairs)
     best_gain, best_index, clock, pooled = -1.0, -1, 0, 0
     built = len(shares) + len(starts)
@@ -168,7 +168,7 @@ def search_counts(
         if gain > best_gain + least_gain:
             best_gain = gain
             best_index = step if step < built else best_index
-            best[:] = placed.held
+            best[:] = placed.num_tasks
         elif step >= built and gain < best_gain - least_gain:
             clock += 1
             _restore(placed, best, changed, clock)
@@ -179,8 +179,8 @@ def search_counts(
 def _collect(placed, changed, since, pool, pooled):
     """Copy the contents of nodes that changed since a time into the pool; return its size."""
     for node in range(len(changed)):
-        if changed[node] >= since and pooled < len(pool) and placed.held[node].sum() > 0:
-            pool[pooled] = placed.held[node]
+        if changed[node] >= since and pooled < len(pool) and placed.num_tasks[node].sum() > 0:
+            pool[pooled] = placed.num_tasks[node]
             pooled += 1
     return pooled
 
@@ -190,7 +190,7 @@ def _restore(placed, table, changed, clock):
     """Go back to a placement, noting which nodes change."""
     for node in range(len(changed)):
         for g in range(table.shape[1]):
-            number = table[node, g] - placed.held[node, g]
+            number = table[node, g] - placed.num_tasks[node, g]
             if number != 0:
                 shift(placed, g, node, number)
                 changed[node] = clock
@@ -219,7 +219,7 @@ def _traffic_of_one(size, rate):
 @helper
 def settle(placed, scratch, changed, checked, clock, most_steps, least_gain, budget):
     """Re-optimise pairs of nodes until none can be bettered, or the budget ends."""
-    num_nodes = placed.held.shape[0]
+    num_nodes = placed.num_tasks.shape[0]
     improved = True
     while improved:
         improved = False
@@ -244,7 +244,7 @@ def settle(placed, scratch, changed, checked, clock, most_steps, least_gain, bud
 @helper
 def kick(placed, changed, clock, strength):
     """Move random tasks to random nodes, in exchange for a random task where they do not fit."""
-    num_nodes = placed.held.shape[0]
+    num_nodes = placed.num_tasks.shape[0]
     done = 0
     for _ in range(20 * strength):
         if done == strength:
@@ -269,13 +269,13 @@ def kick(placed, changed, clock, strength):
 def _random_task(placed, node):
     """Return the class of a random task on a node; -1 if it is empty."""
     total = 0
-    for g in range(placed.held.shape[1]):
-        total += placed.held[node, g]
+    for g in range(placed.num_tasks.shape[1]):
+        total += placed.num_tasks[node, g]
     if total == 0:
         return -1
     pick = np.random.randint(total)  # noqa: NPY002
-    for g in range(placed.held.shape[1]):
-        pick -= placed.held[node, g]
+    for g in range(placed.num_tasks.shape[1]):
+        pick -= placed.num_tasks[node, g]
         if pick < 0:
             return g
     return -1
@@ -318,7 +318,7 @@ def fill_by_patterns(placed, traffic_of_one, share, most_steps):
         in all: 0 prefers much traffic, 1/2 prefers tasks that bring all their traffic along.
     `most_steps`: patterns looked at a node at most.
     """
-    num_nodes, num_classes = placed.held.shape
+    num_nodes, num_classes = placed.num_tasks.shape
     best = np.zeros(num_classes, np.int64)
     taken = np.zeros(num_nodes, np.bool_)
     for _ in range(num_nodes):
@@ -403,7 +403,7 @@ def place_left(placed):
         done[g] = True
         while placed.left[g] > 0:
             best = -1
-            for node in range(placed.held.shape[0]):
+            for node in range(placed.num_tasks.shape[0]):
                 if room_for(placed, g, node, 1) == 1 and (
                     best < 0
                     or placed.drawn[node, g] > placed.drawn[best, g]
@@ -426,7 +426,7 @@ def place_left(placed):
 @helper
 def shift(placed, g, node, number):
     """Put `number` tasks of a class on a node; a negative number takes them off."""
-    placed.held[node, g] += number
+    placed.num_tasks[node, g] += number
     placed.left[g] -= number
     for h in range(placed.rate.shape[0]):
         placed.drawn[node, h] += number * placed.rate[g, h]
@@ -439,9 +439,9 @@ def shift(placed, g, node, number):
 def gain_of(placed):
     """Traffic within the nodes."""
     total = 0.0
-    for node in range(placed.held.shape[0]):
-        for g in range(placed.held.shape[1]):
-            number = placed.held[node, g]
+    for node in range(placed.num_tasks.shape[0]):
+        for g in range(placed.num_tasks.shape[1]):
+            number = placed.num_tasks[node, g]
             if number > 0:
                 total += number * (placed.drawn[node, g] - placed.rate[g, g])
     return 0.5 * total
@@ -461,10 +461,10 @@ def room_for(placed, g, node, most):
 @helper
 def clear(placed, size):
     """Take everything off."""
-    for node in range(placed.held.shape[0]):
-        for g in range(placed.held.shape[1]):
-            if placed.held[node, g] != 0:
-                shift(placed, g, node, -placed.held[node, g])
+    for node in range(placed.num_tasks.shape[0]):
+        for g in range(placed.num_tasks.shape[1]):
+            if placed.num_tasks[node, g] != 0:
+                shift(placed, g, node, -placed.num_tasks[node, g])
         placed.drawn[node] = 0.0  # exactly, whatever rounding has left
     placed.left[:] = size
 
@@ -473,8 +473,8 @@ def clear(placed, size):
 def put(placed, table, size):
     """Set the placement to a (N, G) table; what it does not cover is left."""
     clear(placed, size)
-    for node in range(placed.held.shape[0]):
-        for g in range(placed.held.shape[1]):
+    for node in range(placed.num_tasks.shape[0]):
+        for g in range(placed.num_tasks.shape[1]):
             if table[node, g] != 0:
                 shift(placed, g, node, table[node, g])
 
@@ -516,8 +516,8 @@ def split_pair(placed, first, second, scratch, most_steps, least_gain):
     `most_steps`: branches tried at most; when they run out the best split so far is taken.
     """
     current = 0.0  # traffic between the two
-    for g in range(placed.held.shape[1]):
-        current += placed.held[first, g] * placed.drawn[second, g]
+    for g in range(placed.num_tasks.shape[1]):
+        current += placed.num_tasks[first, g] * placed.drawn[second, g]
     if current <= least_gain:
         return 0.0
     depth = _prepare(placed, first, second, scratch)
@@ -526,7 +526,7 @@ def split_pair(placed, first, second, scratch, most_steps, least_gain):
         return 0.0
     for level in range(depth):
         g = scratch.classes[level]
-        change = scratch.best[level] - placed.held[first, g]
+        change = scratch.best[level] - placed.num_tasks[first, g]
         if change != 0:
             shift(placed, g, first, change)
             shift(placed, g, second, -change)
@@ -537,8 +537,8 @@ def split_pair(placed, first, second, scratch, most_steps, least_gain):
 def _prepare(placed, first, second, scratch):
     """List the classes both nodes hold, those with most tasks first; sum up their loads."""
     depth = 0
-    for g in range(placed.held.shape[1]):
-        total = placed.held[first, g] + placed.held[second, g]
+    for g in range(placed.num_tasks.shape[1]):
+        total = placed.num_tasks[first, g] + placed.num_tasks[second, g]
         if total > 0:
             level = depth
             # insertion sort: classes are few, and large ones first cut the tree early
@@ -564,7 +564,7 @@ def _best_split(placed, first, second, depth, scratch, limit, most_steps):
     """Return the least cut found below `limit`, its split in `scratch.best`; -1 for none."""
     # by name: what is read in the loop costs more as a part of a tuple
     load, rate, allowed = placed.load, placed.rate, placed.allowed
-    room, spare, held = placed.room, placed.spare, placed.held
+    room, spare, num_tasks = placed.room, placed.spare, placed.num_tasks
     classes, total, split, turn = scratch.classes, scratch.total, scratch.split, scratch.turn
     cut, used, rest = scratch.cut, scratch.used, scratch.rest
     num_resources = load.shape[1]
@@ -572,7 +572,7 @@ def _best_split(placed, first, second, depth, scratch, limit, most_steps):
     for r in range(num_resources):
         on_it = 0.0
         for g in range(load.shape[0]):
-            on_it += held[first, g] * load[g, r]
+            on_it += num_tasks[first, g] * load[g, r]
         # what the first node may hold, and what it must so that the second is not overloaded
         most[r] = on_it + min(room[first, r], spare[second, r])
         least[r] = on_it - min(spare[first, r], room[second, r])

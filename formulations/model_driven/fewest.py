@@ -144,7 +144,7 @@ def _generate(fewest: Fewest, kinds: _Kinds, contents: SlotContents, calls: Solv
         price = _prices(columns, kinds.count, calls)
         if price is None:
             break
-        priced = contents.dearest(price, 1.0 + _NOTHING, calls.steps(steps))
+        priced = contents.most_valuable(price, 1.0 + _NOTHING, calls.steps(steps))
         price = price / max(1.0, priced.highest)
         if alone + float(kinds.count @ price) > float(fewest.items.count @ fewest.price):
             fewest.price[kinds.classes] = price[kinds.kind]
@@ -268,7 +268,7 @@ class SlotContents:
             self.problem = make_problem(count, size, worth, [1], np.full((1, resources), room))
         self._pricer = TreePricer(self.problem, Clock(), 0)
 
-    def dearest(self, price: Floats, above: float, steps: int) -> Priced:
+    def most_valuable(self, price: Floats, above: float, steps: int) -> Priced:
         """Find the content of greatest price; only those above a threshold are of interest.
 
         `price`: (C,) price of an item.
@@ -385,7 +385,7 @@ class CountsModel:
     count: NDArray[Any]  # (C, V) columns of the items on machines.
     #: (C, S) columns of the items of the classes that share, in every slot; (S,) whether a slot is
     #: in use by them.
-    held: NDArray[Any]
+    in_slots: NDArray[Any]
     used: NDArray[Any]
     machine: NDArray[Any]  # (S,) machine of each slot.
     bits: dict[tuple[int, int], NDArray[Any]] = field(default_factory=dict)
@@ -394,7 +394,7 @@ class CountsModel:
     def machines(self, x: NDArray[np.float64]) -> Machines:
         """Read the slots of each machine off a solution."""
         count = np.rint(x[self.count]).astype(np.int64)
-        in_slot = np.rint(x[self.held]).astype(np.int64)
+        in_slot = np.rint(x[self.in_slots]).astype(np.int64)
         shared = np.flatnonzero(~self.items.exclusive)
         machines: Machines = []
         for v in range(count.shape[1]):
@@ -421,7 +421,7 @@ class CountsModel:
                     s = next(empty)
                     x[self.used[s]] = 1.0
                     for c, count in slot.items():
-                        x[self.held[shared[c], s]] = count
+                        x[self.in_slots[shared[c], s]] = count
         for (c, v), columns in self.bits.items():
             value = round(float(x[self.count[c, v]]))
             x[columns] = [(value >> d) & 1 for d in range(len(columns))]
@@ -441,54 +441,58 @@ def build_counts(
     `pooled`: slots are filled by memory alone.
     """
     model = LinearModel("slots-milp counts", sense="min")
-    lent = np.asarray(sizes, dtype=np.int64)
-    machine = np.repeat(np.arange(len(lent)), lent)
+    num_slots = np.asarray(sizes, dtype=np.int64)
+    machine = np.repeat(np.arange(len(num_slots)), num_slots)
     shared = np.flatnonzero(~items.exclusive)
     most = items.count.astype(float)
     count = model.add_variables(
-        "items", (len(most), len(lent)), upper=np.repeat(most[:, None], len(lent), axis=1),
-        integer=True, of={"item": np.arange(len(most))[:, None], "machine": np.arange(len(lent))},
+        "items", (len(most), len(num_slots)),
+        upper=np.repeat(most[:, None], len(num_slots), axis=1), integer=True,
+        of={"item": np.arange(len(most))[:, None], "machine": np.arange(len(num_slots))},
     ).indices  # fmt: skip
-    held = model.add_variables(
+    in_slots = model.add_variables(
         "held", (len(shared), len(machine)),
         upper=np.repeat(most[shared][:, None], len(machine), axis=1), integer=True,
         of={"item": shared[:, None], "slot": np.arange(len(machine))},
     ).indices  # fmt: skip
     used = model.add_variables("used", len(machine), upper=1.0, integer=True).indices
-    counts = CountsModel(model, items, count, held, used, machine)
-    rows = np.repeat(np.arange(len(most)), len(lent))
+    counts = CountsModel(model, items, count, in_slots, used, machine)
+    rows = np.repeat(np.arange(len(most)), len(num_slots))
     of = {"item": np.arange(len(most))}
     model.add_rows("all_items", most, most, rows, count.ravel(), 1.0, num_rows=len(most), of=of)
-    _add_slots(counts, lent, items.sizes(pooled=pooled))
+    _add_slots(counts, num_slots, items.sizes(pooled=pooled))
     if cores is not None:
-        v = np.tile(np.arange(len(lent)), len(most))
+        v = np.tile(np.arange(len(num_slots)), len(most))
         model.add_rows(
             "cores", -np.inf, FULL * np.array(cores, dtype=float) + ROUNDING, v, count.ravel(),
-            np.repeat(items.cpu, len(lent)), num_rows=len(lent),
+            np.repeat(items.cpu, len(num_slots)), num_rows=len(num_slots),
         )  # fmt: skip
-    _add_order(counts, lent)
+    _add_order(counts, num_slots)
     return counts
 
 
-def _add_slots(counts: CountsModel, lent: NDArray[Any], size: NDArray[Any]) -> None:
+def _add_slots(counts: CountsModel, num_slots: NDArray[Any], size: NDArray[Any]) -> None:
     """Slots hold what stands in them; a machine has so many, some of them for full bundles."""
-    model, count, held, used = counts.model, counts.count, counts.held, counts.used
+    model, count, in_slots, used = counts.model, counts.count, counts.in_slots, counts.used
     alone = np.flatnonzero(counts.items.exclusive)
     shared = np.flatnonzero(~counts.items.exclusive)
-    machines = np.tile(np.arange(len(lent)), len(alone))
+    machines = np.tile(np.arange(len(num_slots)), len(alone))
     shares, full = (counts.machine, used, 1.0), (machines, count[alone].ravel(), 1.0)
-    model.add_sum("slots", -np.inf, lent.astype(float), len(lent), shares, full)
+    model.add_sum("slots", -np.inf, num_slots.astype(float), len(num_slots), shares, full)
     slots = np.tile(np.arange(len(used)), len(shared))
     names = ("cpu", "memory")[-size.shape[1] :]
     for r in range(size.shape[1]):
         weight = np.repeat(size[shared, r], len(used))
         room = np.arange(len(used)), used, -ROOM
-        model.add_sum(names[r], -np.inf, 0.0, len(used), (slots, held.ravel(), weight), room)
-    row = np.arange(len(shared) * len(lent)).reshape(len(shared), len(lent))
+        model.add_sum(names[r], -np.inf, 0.0, len(used), (slots, in_slots.ravel(), weight), room)
+    row = np.arange(len(shared) * len(num_slots)).reshape(len(shared), len(num_slots))
     model.add_sum(
         "on_machine", 0.0, 0.0, row.size, (row, count[shared], 1.0),
-        (row[:, counts.machine], held, -1.0),
-        of={"item": np.repeat(shared, len(lent)), "machine": np.arange(row.size) % len(lent)},
+        (row[:, counts.machine], in_slots, -1.0),
+        of={
+            "item": np.repeat(shared, len(num_slots)),
+            "machine": np.arange(row.size) % len(num_slots),
+        },
     )  # fmt: skip
     if len(used) > 1:  # a machine's slots are used in their order
         same = np.flatnonzero(counts.machine[1:] == counts.machine[:-1])
@@ -502,10 +506,10 @@ def leading_class(items: Items) -> int:
     return int(np.argmax(items.count))
 
 
-def _add_order(counts: CountsModel, lent: NDArray[Any]) -> None:
+def _add_order(counts: CountsModel, num_slots: NDArray[Any]) -> None:
     """Of equal machines the earlier one holds no fewer items of the leading class."""
     leader = leading_class(counts.items)
-    pairs = [(a, b) for a, b in pairwise(range(len(lent))) if lent[a] == lent[b]]
+    pairs = [(a, b) for a, b in pairwise(range(len(num_slots))) if num_slots[a] == num_slots[b]]
     for row, (a, b) in enumerate(pairs):
         both = counts.count[leader, [a, b]]
         counts.model.add_rows(f"order_{row}", 0.0, np.inf, 0, both, [1.0, -1.0], num_rows=1)

@@ -98,14 +98,19 @@ class MachineProblem(PatternProblem):
     item: Floats  # (G, R) size of an item in the resources that a slot binds.
     alone: NDArray[Any]  # (G,) whether an item takes a slot of its own.
     largest: Counts  # (G,) classes, the largest items first, as they are packed.
-    lent: Counts  # (K,) slots of a machine of each class.
+    num_slots: Counts  # (K,) slots of a machine of each class.
 
     def packs(self, node_class: int, counts: Counts) -> NDArray[np.int8]:
         """(P,) whether contents go into the slots of a machine: NO, YES or UNKNOWN."""
         order = self.largest
         rows = np.ascontiguousarray(np.asarray(counts, dtype=np.int64)[:, order])
         verdicts: NDArray[np.int8] = which_pack(
-            rows, self.alone[order], self.item[order], ROOM, int(self.lent[node_class]), _PACK_STEPS
+            rows,
+            self.alone[order],
+            self.item[order],
+            ROOM,
+            int(self.num_slots[node_class]),
+            _PACK_STEPS,
         )
         return verdicts
 
@@ -118,7 +123,7 @@ class MachineProblem(PatternProblem):
     def slots(self, node_class: int, content: Counts) -> list[dict[int, int]]:
         """Slots of a machine with a content that packs."""
         shared = np.where(self.alone, 0, content)[self.largest]
-        free = int(self.lent[node_class] - content[self.alone].sum())
+        free = int(self.num_slots[node_class] - content[self.alone].sum())
         _, at = pack(shared, self.item[self.largest], ROOM, free, _PACK_STEPS)
         slots: list[Slot] = [{c: 1} for c in np.flatnonzero(self.alone).tolist()
                              for _ in range(int(content[c]))]  # fmt: skip
@@ -202,14 +207,14 @@ class OnMachines:
         items, pairs, price = items.only(order), pairs[np.ix_(order, order)], price[order]
         kinds = np.array([sizes, sizes if cores is None else cores]).T
         distinct, kind, nodes = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
-        lent = distinct[:, 0].astype(np.float64)
-        cpu = lent * ROOM if cores is None else distinct[:, 1] * FULL + ROUNDING
+        num_slots = distinct[:, 0].astype(np.float64)
+        cpu = num_slots * ROOM if cores is None else distinct[:, 1] * FULL + ROUNDING
         base = make_problem(
             items.count,
             np.stack([items.cpu, items.memory, price], axis=1),
             pairs,
             nodes,
-            np.stack([cpu, lent * ROOM, lent * (1 + 1e-9)], axis=1),
+            np.stack([cpu, num_slots * ROOM, num_slots * (1 + 1e-9)], axis=1),
         )
         size = items.sizes(pooled=cores is not None)
         problem = MachineProblem(
@@ -217,7 +222,7 @@ class OnMachines:
             item=np.ascontiguousarray(size),
             alone=items.exclusive,
             largest=np.argsort(-size.max(axis=1), kind="stable"),
-            lent=distinct[:, 0].astype(np.int64),
+            num_slots=distinct[:, 0].astype(np.int64),
         )
         incumbent = Incumbent(problem, calls.clock(problem.scale), gap=gap)
         total = 0.5 * float(items.count @ pairs @ items.count)

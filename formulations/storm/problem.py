@@ -423,7 +423,7 @@ class StateListing:
 
     def __init__(self, states: States, rows: WorkerRows) -> None:
         self.states, self.rows = states, rows
-        self.dearest = float(states.gain.max(initial=0.0))
+        self.largest_gain = float(states.gain.max(initial=0.0))
         self.lengths = [len(fitting) for fitting in states.fitting]
 
     def values(self, price: Floats, side: Floats, *, gainless: bool) -> list[Floats]:

@@ -68,7 +68,7 @@ class Walk(NamedTuple):
     place: NDArray[np.int64]  # (T,) node of each task of the order, -1 where none is tried yet.
     #: (N, R) load and (N,) tasks on each node.
     used: NDArray[np.float64]
-    held: NDArray[np.int64]
+    num_tasks: NDArray[np.int64]
     #: (T + 1,) traffic that the tasks before have collected; (T + 1, K) what their migrations took
     #: of each budget of moves.
     gain: NDArray[np.float64]
@@ -99,7 +99,7 @@ def next_better(  # type: ignore[no-untyped-def]
     """
     num_tasks, num_nodes = may.shape
     num_resources = load.shape[1]
-    place, used, num_tasks_on, gain = walk.place, walk.used, walk.held, walk.gain
+    place, used, num_tasks_on, gain = walk.place, walk.used, walk.num_tasks, walk.gain
     t = walk.at[0]
     while t >= 0 and walk.at[1] < most:
         if t == num_tasks:

@@ -325,7 +325,7 @@ class State(NamedTuple):
 
     node: NDArray[np.int64]
     load: NDArray[np.float64]
-    held: NDArray[np.int64]
+    num_tasks: NDArray[np.int64]
     link_load: NDArray[np.float64]
     inside: NDArray[np.bool_]
 
@@ -360,7 +360,7 @@ def shift(fixed, state, t, n, sign):
     """Add (sign 1) or take away (sign −1) a task on a node: loads, counts, traffic on links."""
     for r in range(fixed.task_load.shape[1]):
         state.load[n, r] += sign * fixed.task_load[t, r]
-    state.held[n] += int(sign)
+    state.num_tasks[n] += int(sign)
     for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
         state.inside[fixed.link_of[k]] = True
     for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
@@ -538,7 +538,7 @@ def best_node(fixed, state, t, old, objective, num_classes, traffic):
         if not holds(fixed, state, t, n, traffic):
             continue
         if objective == UTILISATION:
-            more = fixed.capacity[n] if state.held[n] == 0 else 0.0
+            more = fixed.capacity[n] if state.num_tasks[n] == 0 else 0.0
         else:
             more = 0.0
             if fixed.counted[n] and fixed.capacity[n] > 0.0:

@@ -25,7 +25,7 @@ from optim.util.progress import Progress
 
 if TYPE_CHECKING:
     from formulations.rebalancing.joint.problem import Prepared
-    from formulations.rebalancing.joint.search import Known
+    from formulations.rebalancing.joint.search import SearchResult
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
@@ -128,7 +128,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
 
 
-def _walk(instance: Instance, prepared: Prepared, result: Known, request: Request) -> None:
+def _walk(instance: Instance, prepared: Prepared, result: SearchResult, request: Request) -> None:
     """Go on by the walk that follows who has a receiver near, of which annealing sees pairs."""
     from heuristics.annealing import Annealing, warm_up_walk
 

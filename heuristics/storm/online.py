@@ -404,10 +404,10 @@ class State(NamedTuple):
     may: NDArray[np.bool_]
     place: NDArray[np.int64]  # (I,) where each thing is, `NOWHERE` for none.
     #: (B,) things and (B, R) load at each place.
-    held: NDArray[np.int64]
+    num_things: NDArray[np.int64]
     used: NDArray[np.float64]
     #: (F, B) things of a topology at each place; (F,) places it uses, and things not yet placed.
-    held_of: NDArray[np.int64]
+    num_of_family: NDArray[np.int64]
     places_of: NDArray[np.int64]
     left_of: NDArray[np.int64]
     counts_load: int  # 1, or 0 for the slip of the published code: load is never added up.
@@ -418,9 +418,9 @@ class State(NamedTuple):
 def can_take(state, place, thing, level):
     """Whether a place has room for one more thing."""
     family = state.family[thing]
-    fits = state.held[place] < state.most[place] and state.may[family, place]
+    fits = state.num_things[place] < state.most[place] and state.may[family, place]
     if level == 0:
-        here = state.held_of[family, place]
+        here = state.num_of_family[family, place]
         fits = fits and here < state.family_most[family]
         # together only while enough are left to open the places that are still to be used
         within_reach = state.places_of[family] + state.left_of[family] - 1
@@ -436,11 +436,11 @@ def put(state, thing, place):
     """Put a thing that is nowhere."""
     family = state.family[thing]
     state.place[thing] = place
-    state.held[place] += 1
-    if state.held_of[family, place] == 0:
+    state.num_things[place] += 1
+    if state.num_of_family[family, place] == 0:
         state.places_of[family] += 1
     state.left_of[family] -= 1
-    state.held_of[family, place] += 1
+    state.num_of_family[family, place] += 1
     if state.counts_load:
         for resource in range(state.load.shape[1]):
             state.used[place, resource] += state.load[thing, resource]
@@ -451,15 +451,15 @@ def take(state, thing):
     """Take a thing away from where it is."""
     family, place = state.family[thing], state.place[thing]
     state.place[thing] = NOWHERE
-    state.held[place] -= 1
+    state.num_things[place] -= 1
     state.left_of[family] += 1
-    state.held_of[family, place] -= 1
-    if state.held_of[family, place] == 0:
+    state.num_of_family[family, place] -= 1
+    if state.num_of_family[family, place] == 0:
         state.places_of[family] -= 1
     if state.counts_load:
         for resource in range(state.load.shape[1]):
             state.used[place, resource] -= state.load[thing, resource]
-            if state.held[place] == 0:  # what rounding leaves must not rank places
+            if state.num_things[place] == 0:  # what rounding leaves must not rank places
                 state.used[place, resource] = 0.0
 
 
@@ -476,7 +476,7 @@ def least_loaded(state, thing, other, level):
 
     Where `other` is no `NOWHERE`, the one that can take both.
     """
-    num_things, used, base = state.held, state.used, state.base
+    num_things, used, base = state.num_things, state.used, state.base
     best, best_load, best_num = NOWHERE, np.inf, 0
     for place in range(len(num_things)):
         load, holds = base[place] + used[place, 0], num_things[place]
@@ -614,13 +614,13 @@ def fill_empty_places(state, neighbours):
         for k in range(neighbours.indptr[thing], neighbours.indptr[thing + 1]):
             if state.place[thing] == state.place[neighbours.indices[k]]:
                 inside[thing] += neighbours.rate[k]
-    for empty in range(len(state.held)):
-        if state.held[empty] > 0:
+    for empty in range(len(state.num_things)):
+        if state.num_things[empty] > 0:
             continue
         best = NOWHERE
         for thing in range(num_things):
             place = state.place[thing]
-            if place != NOWHERE and state.held[place] > 1:
+            if place != NOWHERE and state.num_things[place] > 1:
                 cheaper = best == NOWHERE or inside[thing] < inside[best] * (1 - 1e-12)
                 if cheaper:
                     best = thing
@@ -641,9 +641,9 @@ def deal_the_rest(state):
         if state.place[thing] != NOWHERE:
             continue
         best = NOWHERE
-        for place in range(len(state.held)):
-            fewer = best == NOWHERE or state.held[place] < state.held[best]
-            if fewer and state.held[place] < state.most[place]:
+        for place in range(len(state.num_things)):
+            fewer = best == NOWHERE or state.num_things[place] < state.num_things[best]
+            if fewer and state.num_things[place] < state.most[place]:
                 best = place
         if best != NOWHERE:
             put(state, thing, best)

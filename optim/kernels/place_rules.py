@@ -170,8 +170,8 @@ def placing_masks(instance: Instance) -> tuple[Ints, Bools, Bools]:
         allowed[kind, places] = True
     target = allowed & instance.open_nodes
     # a task that may only be on leaving nodes stays on these
-    hopeless = ~target.any(axis=1)
-    target[hopeless] = allowed[hopeless]
+    without_target = ~target.any(axis=1)
+    target[without_target] = allowed[without_target]
     return kinds, allowed, target
 
 

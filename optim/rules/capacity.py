@@ -106,12 +106,12 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
     # nodes with equal room are asked once, and equal loads once
     rooms = np.unique(most, axis=0)
     loads, which = np.unique(instance.tasks.load[free], axis=0, return_inverse=True)
-    hopeless = np.zeros(len(loads), dtype=np.bool_)
+    fits_nowhere = np.zeros(len(loads), dtype=np.bool_)
     step = max(1, _CHUNK // max(1, rooms.size))
     for start in range(0, len(loads), step):
         part = loads[start : start + step, None, :]
-        hopeless[start : start + step] = ~_fits(part, rooms[None, :, :]).any(axis=1)
-    lost = free[hopeless[which.reshape(-1)]].tolist()
+        fits_nowhere[start : start + step] = ~_fits(part, rooms[None, :, :]).any(axis=1)
+    lost = free[fits_nowhere[which.reshape(-1)]].tolist()
     lost += _restricted_that_fit_nowhere(instance, most)
     for task in lost[:_NAMED]:
         yield _nearest_miss(instance, task)

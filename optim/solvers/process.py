@@ -62,7 +62,7 @@ class Exit:
     """How a child ended."""
 
     returncode: int  # Of the process; negative for a signal.
-    asked: bool  # We asked it to stop, because its time was up or after an interrupt.
+    stop_requested: bool  # We asked it to stop, because its time was up or after an interrupt.
     killed: bool  # We killed it, because it overran or did not heed an interrupt.
     interrupted: bool  # Ctrl-C or SIGTERM came while it ran.
     stderr: str  # The last of what it wrote to stderr.
@@ -72,7 +72,7 @@ class Exit:
 
         `last` is what it printed, reported where it wrote nothing to stderr.
         """
-        if not (self.asked or self.killed or self.interrupted):
+        if not (self.stop_requested or self.killed or self.interrupted):
             words = self.stderr.strip()[-500:] or last or "no message"
             raise SolverError(
                 f"{solver}: the process ended with code {self.returncode} on {model!r}: {words}"
@@ -222,17 +222,19 @@ class _Watch:
     child: subprocess.Popen[bytes]
     output: int
     ask: Callable[[subprocess.Popen[bytes]], None]
-    held: Held
+    signals: Held
     deadline: float | None
     killed: bool = False
     interrupts: int = 0
-    _asked: bool = False
+    _stop_requested: bool = False
     _ask_at: float | None = None
     _kill_at: float | None = field(default=None)
 
     def exit(self, stderr: str) -> Exit:
         """How the child ended, once it has."""
-        return Exit(self.child.returncode, self._asked, self.killed, self.interrupts > 0, stderr)
+        return Exit(
+            self.child.returncode, self._stop_requested, self.killed, self.interrupts > 0, stderr
+        )
 
     def until_end(self, on_output: Callable[[bytes], None]) -> None:
         """Pass on output until the child closes its stdout and ends."""
@@ -245,7 +247,7 @@ class _Watch:
             more = True
             while more or self.child.poll() is None:
                 try:
-                    self.held.deliver()
+                    self.signals.deliver()
                     self._look_at_clock()
                     if not more:
                         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -267,8 +269,8 @@ class _Watch:
 
     def _look_at_clock(self) -> None:
         now = time.monotonic()
-        if self._ask_at is not None and now >= self._ask_at and not self._asked:
-            self._asked = True
+        if self._ask_at is not None and now >= self._ask_at and not self._stop_requested:
+            self._stop_requested = True
             with contextlib.suppress(OSError):  # it may have ended meanwhile
                 self.ask(self.child)
         overdue = self._kill_at is not None and now >= self._kill_at

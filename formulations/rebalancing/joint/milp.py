@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from formulations.rebalancing.balance.model import Cut
     from formulations.rebalancing.joint.problem import JointModel, JointProblem
-    from formulations.rebalancing.joint.search import Known
+    from formulations.rebalancing.joint.search import SearchResult
     from formulations.rebalancing.problem import Floats, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
@@ -184,7 +184,9 @@ def _solve(
     time_left = request.remaining()
     deadline = None if time_left is None else time.perf_counter() + SEARCH_SHARE * time_left
     effort = Effort.of(request, kernels=(*KERNELS, PROVING), deadline=deadline)
-    searched: Known = find(prepared.problem, prepared.starts, effort, for_left=left, report=report)
+    searched: SearchResult = find(
+        prepared.problem, prepared.starts, effort, for_left=left, report=report
+    )
     settings = replace(settings, goal=goal, report=report)
     return solve_joint(prepared.problem, settings, searched, prepared.starts)
 
@@ -376,7 +378,7 @@ class Answer:
 def solve_joint(
     problem: JointProblem,
     settings: JointSettings,
-    searched: Known | None,
+    searched: SearchResult | None,
     starts: list[Ints],
     *,
     work: bool = False,
@@ -450,7 +452,7 @@ def _closed(settings: JointSettings, answer: Answer) -> Answer:
     return answer
 
 
-def _settled(settings: JointSettings, searched: Known, answer: Answer) -> bool:
+def _settled(settings: JointSettings, searched: SearchResult, answer: Answer) -> bool:
     """Whether nothing is left to do: proven by the search, interrupted, or shown infeasible."""
     if searched.interrupted:
         answer.termination, answer.interrupted = "interrupted", True

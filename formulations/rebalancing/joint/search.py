@@ -47,7 +47,7 @@ TAILS = 2
 
 
 @dataclass
-class JointFound:
+class AnnealingResult:
     """What a search found."""
 
     placement: Ints | None = None  # Best feasible one, ``None`` if there is none.
@@ -68,7 +68,7 @@ def search_joint(
     for_left: bool = False,
     arcs: Arcs | None = None,
     warm: bool = False,
-) -> JointFound:
+) -> AnnealingResult:
     """Return the best feasible placement found.
 
     `starts`: placements within the budgets and allowed sets; loads may exceed their limits.
@@ -82,7 +82,7 @@ def search_joint(
     """
     from formulations.rebalancing.joint.kernel import anneal
 
-    result, guide = JointFound(), problem.by_pairs
+    result, guide = AnnealingResult(), problem.by_pairs
     fixed = fixed_part(guide)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:
@@ -178,7 +178,7 @@ def _over(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() >= deadline
 
 
-def _keep(problem: JointProblem, result: JointFound, placement: Ints, for_left: bool) -> None:
+def _keep(problem: JointProblem, result: AnnealingResult, placement: Ints, for_left: bool) -> None:
     """Keep a placement if our own count agrees that it is feasible and better."""
     if problem.is_feasible(placement):
         value = problem.value(placement, for_left)
@@ -275,7 +275,7 @@ SAME = 1e-9  # Share of a pair's gain below which two values are the same.
 
 
 @dataclass
-class Known:
+class SearchResult:
     """What is known of a problem so far."""
 
     #: Best feasible placement, and its collocated traffic (or minus the load left).
@@ -321,7 +321,7 @@ def find(
     for_left: bool = False,
     go_on: bool = False,
     report: Callable[[float | None, float | None], None] | None = None,
-) -> Known:
+) -> SearchResult:
     """Find a good placement and a bound of the whole problem.
 
     `starts`: placements within budgets and allowed sets, whatever their loads.
@@ -359,7 +359,7 @@ class _Finding:
         self.effort = effort
         #: Whether the last relaxation is over all places, so that its models bound.
         self.whole = False
-        self.result = Known(bound=-0.0 if for_left else collocation_bound(problem))
+        self.result = SearchResult(bound=-0.0 if for_left else collocation_bound(problem))
 
     def go(self, go_on: bool) -> None:
         """Search and bound; with `go_on`, until the time is up."""

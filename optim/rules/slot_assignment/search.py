@@ -163,7 +163,7 @@ class _Board:
         return sorted(topologies)
 
 
-class Parting(NamedTuple):
+class SlotPartition(NamedTuple):
     """Units assigned to `size` slots of their node; `total` when parted further as is wanted."""
 
     size: int
@@ -195,7 +195,7 @@ class Search:
         backwards = loads[::-1]
         self.rest = np.cumsum(backwards, axis=0)[::-1].tolist()
         self.least = np.minimum.accumulate(backwards, axis=0)[::-1].tolist()
-        self.found: dict[tuple[int, ...], Parting] = {}
+        self.partitions: dict[tuple[int, ...], SlotPartition] = {}
         self.complete = False
         self.room: list[tuple[float, ...]] = []
         self.owner: list[int] = []
@@ -214,7 +214,7 @@ class Search:
         before: list[tuple[tuple[float, ...], int] | None] = [None] * size
         # once each number of slots within the ends is found, nothing further is to be learned
         enough = np.inf if self.stands else prod(high - low + 1 for low, high in self.ends)
-        while t >= 0 and len(self.found) < enough and not self.widest:
+        while t >= 0 and len(self.partitions) < enough and not self.widest:
             if spent > work:
                 return spent
             spent += 1 + len(self.room)
@@ -308,18 +308,18 @@ class Search:
         """Keep a slot partition for what it fills, and for what it fills when parted further."""
         if self.stands:  # what is parted further is tried by itself, as it spreads sets, too
             size, usage = len(self.room), (*self.usage, *self.stands)
-            self.found.setdefault(usage, Parting(size, list(slot), size))
+            self.partitions.setdefault(usage, SlotPartition(size, list(slot), size))
             self.widest = not self.ends and self.stands == self._most_stands
             return
-        parting, reached = list(slot), [(tuple(self.usage), len(self.room))]
+        partition, reached = list(slot), [(tuple(self.usage), len(self.room))]
         while reached:
             usage, size = reached.pop()
-            recorded = self.found.get(usage)
+            recorded = self.partitions.get(usage)
             if any(used > high for used, (_, high) in zip(usage, self.ends, strict=True)):
                 continue
             if size > self.most or (recorded is not None and recorded.total <= size):
                 continue
-            self.found[usage] = Parting(len(self.room), parting, size)
+            self.partitions[usage] = SlotPartition(len(self.room), partition, size)
             reached += [
                 ((*usage[:i], used + 1, *usage[i + 1 :]), size + 1) for i, used in enumerate(usage)
             ]
@@ -378,8 +378,8 @@ class Least:
             while self.low[g] < self.high[g] and self.low[g] <= self.most[g]:
                 search = Search(groups.loads[tasks], labels, limit, int(self.low[g]))
                 spent += search.run(stop - spent)
-                if search.found:
-                    slot = np.array(search.found[()].slot)
+                if search.partitions:
+                    slot = np.array(search.partitions[()].slot)
                     by_slot = np.argsort(slot, kind="stable")
                     groups.order[part], self.bins[part] = tasks[by_slot], slot[by_slot]
                     self.high[g] = self.low[g]
@@ -502,7 +502,7 @@ def _counting(count: Numbers) -> Numbers:
 _FLOW = 200  # Steps of search that one flow is counted as.
 
 
-class _Partings(NamedTuple):
+class _NodePartitions(NamedTuple):
     """What slot partitions of a node were found, by the slots that topologies fill and sets stand
     in.
     """
@@ -510,13 +510,13 @@ class _Partings(NamedTuple):
     units: Numbers
     labels: list[int]
     topologies: Numbers
-    found: dict[tuple[int, ...], Parting]
+    partitions: dict[tuple[int, ...], SlotPartition]
     complete: bool
     spent: int
 
     def assigned(self, usage: tuple[int, ...]) -> list[int]:
         """Slots of the units: those found, parted further where more are to be filled."""
-        size, slot = self.found[usage].size, list(self.found[usage].slot)
+        size, slot = self.partitions[usage].size, list(self.partitions[usage].slot)
         for label, wanted in enumerate(usage[: len(self.topologies)]):
             members = [i for i, other in enumerate(self.labels) if other == label]
             filled, seen = len({slot[i] for i in members}), set()
@@ -541,17 +541,17 @@ def part_mixed(
     matters = (groups.on_nodes(least.high) > groups.slots) | (groups.on_nodes(groups.counted) > 0)
     chosen = [groups.node[groups.joins & matters[groups.node]], *(one.crowded for one in sets)]
     nodes = np.unique(np.concatenate(chosen)).tolist()
-    partings: list[_Partings] = []
+    by_node: list[_NodePartitions] = []
     for i, n in enumerate(nodes):
-        parting = _partings(least, n, work // (2 * (len(nodes) - i)), sets)
-        if parting.complete and not parting.found:
+        partition = _partitions_of(least, n, work // (2 * (len(nodes) - i)), sets)
+        if partition.complete and not partition.partitions:
             slots = groups.slots[n]
             return None, (violation("slots", groups.node_id(n), slots + 1, slots),)
-        partings.append(parting)
-        work -= parting.spent
+        by_node.append(partition)
+        work -= partition.spent
     elsewhere = tuple(len(set(one.nodes.tolist()) - set(nodes)) for one in sets)
     limits = [one.limit for one in sets]
-    sums, complete = _sums(partings, groups.wanted, elsewhere, limits, work // 2)
+    sums, complete = _sums(by_node, groups.wanted, elsewhere, limits, work // 2)
     stands = {total[len(groups.wanted) - 1 :] for total in sums}
     chains = [
         chain
@@ -568,13 +568,13 @@ def part_mixed(
     lack = []
     for chain in chains[:tries]:
         wanted = groups.wanted.copy()
-        for at, usage in zip(partings, chain, strict=True):
+        for at, usage in zip(by_node, chain, strict=True):
             counted = np.array(usage[: len(at.topologies)], dtype=np.int64)
             wanted[at.topologies] -= counted
         rest = spread(groups, high, most, slots, wanted).slots
         if rest is not None:
             slot = least.numbered(rest, high)
-            for at, usage in zip(partings, chain, strict=True):
+            for at, usage in zip(by_node, chain, strict=True):
                 slot[at.units] = at.assigned(usage)
             return slot, ()
         # least numbers that cannot be spread either are a proof for this choice of partitions
@@ -593,7 +593,7 @@ def part_mixed(
     return None, (violation("workers", groups.topology_ids(counted), needed, available),)
 
 
-def _partings(least: Least, n: int, work: int, sets: Sequence[ToSpread]) -> _Partings:
+def _partitions_of(least: Least, n: int, work: int, sets: Sequence[ToSpread]) -> _NodePartitions:
     """Part the units of one node in every way that matters; labels of counted groups come first."""
     groups = least.groups
     here = np.flatnonzero(groups.node == n)
@@ -614,11 +614,13 @@ def _partings(least: Least, n: int, work: int, sets: Sequence[ToSpread]) -> _Par
     ends = list(zip(least.low[counted].tolist(), greatest.tolist(), strict=True))
     search = Search(loads[by_size], labels, limit, int(groups.slots[n]), ends, sets_of_units)
     spent = search.run(work)
-    return _Partings(units[by_size], labels, topologies, search.found, search.complete, spent)
+    return _NodePartitions(
+        units[by_size], labels, topologies, search.partitions, search.complete, spent
+    )
 
 
 def _sums(
-    partings: list[_Partings],
+    by_node: list[_NodePartitions],
     wanted: Numbers,
     elsewhere: tuple[int, ...],
     limits: list[int],
@@ -632,16 +634,16 @@ def _sums(
     """
     kinds = len(wanted) - 1
     sums: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {(*(0,) * kinds, *elsewhere): ()}
-    complete = all(parting.complete for parting in partings)
-    for parting in partings:
+    complete = all(partition.complete for partition in by_node)
+    for partition in by_node:
         longer: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}
-        for (total, chain), usage in product(sums.items(), parting.found):
+        for (total, chain), usage in product(sums.items(), partition.partitions):
             work -= 1
             if work < 0:
                 complete = False
                 break
             grown = list(total)
-            counted = parting.topologies.tolist()
+            counted = partition.topologies.tolist()
             for i, used in zip(counted, usage[: len(counted)], strict=True):
                 grown[i] += used
             for i, used in enumerate(usage[len(counted) :]):

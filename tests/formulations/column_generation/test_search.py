@@ -41,7 +41,7 @@ def split(placed: Placed, first: int, second: int, most_steps: int) -> float:
 
 def kicked(placed: Placed, strength: int, seed: int) -> None:
     np.random.seed(seed)  # noqa: NPY002
-    kick(placed, np.zeros(len(placed.held), np.int64), 1, strength)
+    kick(placed, np.zeros(len(placed.num_tasks), np.int64), 1, strength)
 
 
 @st.composite
@@ -72,7 +72,7 @@ def drawn(draw: st.DrawFn) -> tuple[PatternProblem, np.ndarray[Any, Any]]:
 
 def check(problem: PatternProblem, placed: Placed) -> None:
     """Every derived figure equals what the counts say, and no bound is broken."""
-    held = placed.held
+    held = placed.num_tasks
     assert (held >= 0).all()
     np.testing.assert_allclose(placed.drawn, held @ problem.rate, atol=EPS)
     np.testing.assert_allclose(placed.room, problem.limit - held @ problem.load, atol=EPS)
@@ -117,7 +117,7 @@ def test_split_is_the_best_of_all(case: tuple[PatternProblem, Any]) -> None:
         if fits:
             best = max(best, float(problem.gain(pair).sum()))
     split(placed, 0, 1, 10**9)
-    assert problem.gain(placed.held[:2]).sum() == pytest.approx(best, abs=1e-6)
+    assert problem.gain(placed.num_tasks[:2]).sum() == pytest.approx(best, abs=1e-6)
 
 
 @given(drawn(), st.sampled_from([0.0, 0.25, 0.5]))

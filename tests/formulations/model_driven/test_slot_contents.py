@@ -54,7 +54,7 @@ def test_all_maximal_contents_are_listed(rows: list[tuple[int, float, float, int
 def test_the_dearest_content(rows: list[tuple[int, float, float, int]]) -> None:
     price = np.array([row[3] / 8 for row in rows])
     best = max(float(price @ np.array(counts)) for counts in every_content(rows))
-    priced = contents_of(rows).dearest(price, -1.0, STEPS)
+    priced = contents_of(rows).most_valuable(price, -1.0, STEPS)
     assert priced.highest == best
     assert max(float(price @ row) for row in priced.contents) == best
 
@@ -62,8 +62,8 @@ def test_the_dearest_content(rows: list[tuple[int, float, float, int]]) -> None:
 def test_too_few_steps_bound_what_is_left() -> None:
     rows = [(9, 3.0 + k / 8, 2.0, k) for k in range(8)]
     price = np.array([row[3] / 8 for row in rows])
-    whole = contents_of(rows).dearest(price, 0.0, STEPS)
-    cut = contents_of(rows).dearest(price, 0.0, 2)
+    whole = contents_of(rows).most_valuable(price, 0.0, STEPS)
+    cut = contents_of(rows).most_valuable(price, 0.0, 2)
     assert cut.highest >= whole.highest
     assert contents_of(rows).listed(price, 0.0, 3, STEPS) is None
     assert contents_of(rows).listed(price, 0.0, 10**6, 2) is None

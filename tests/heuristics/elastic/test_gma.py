@@ -67,7 +67,7 @@ def test_its_books_are_the_referees(seed: int) -> None:
             node = allocation.state.node.astype(np.int32)
             assert allocation.state.load == pytest.approx(node_loads(instance, node), abs=1e-9)
             assert allocation.state.link_load == pytest.approx(crossing(instance, node), abs=1e-9)
-            assert allocation.state.held.tolist() == [
+            assert allocation.state.num_tasks.tolist() == [
                 int((node == n).sum()) for n in range(instance.num_nodes)
             ]
             judged = evaluate_indices(instance, node)

@@ -399,4 +399,4 @@ def test_slots_with_equal_room_differ_by_the_sets_that_have_a_member_there() -> 
     search = Search(loads, [-1, -1, -1], np.array([3.0]), 2, sets=[(0,), (), (0,)])
     search.run(1_000)
     assert search.complete
-    assert sorted(search.found) == [(1,), (2,)]
+    assert sorted(search.partitions) == [(1,), (2,)]
