@@ -55,17 +55,17 @@ def run(args: argparse.Namespace) -> int:
     """Have the referee judge a plan, and print all it found."""
     instance = load_instance(args.instance)
     plan = load_plan(args.plan)
-    asked = None if args.objective is None else find_objective(args.objective)
+    objective = None if args.objective is None else find_objective(args.objective)
     evaluation = evaluate(instance, plan, args.ignore, objective=args.objective)
     instance, plan = spoken_of(instance, plan)
     cases = _cases(args, instance, plan)
     columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]
     if args.json and cases:
         plain = [{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)]
-        told = zip(plain, columns, strict=True)
-        print_json([found | _levels(asked, seen) for found, (_, seen) in told])
+        pairs = zip(plain, columns, strict=True)
+        print_json([found | _levels(objective, seen) for found, (_, seen) in pairs])
     elif args.json:
-        print_json(evaluation.to_dict() | _levels(asked, evaluation))
+        print_json(evaluation.to_dict() | _levels(objective, evaluation))
     else:
         console = answer_console()
         print_undrained(console, evaluation)
@@ -80,15 +80,15 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.OK if good else ExitCode.NO_PLAN)
 
 
-def _levels(asked: Figure | None, evaluation: Evaluation) -> dict[str, Any]:
+def _levels(objective: Figure | None, evaluation: Evaluation) -> dict[str, Any]:
     """Report a requested objective as results do."""
-    if asked is None:
+    if objective is None:
         return {}
     first, *further = (
         {"name": level.name, "value": level.read(evaluation), "sense": level.sense}
-        for level in asked.levels
+        for level in objective.levels
     )
-    return {"objective": {**first, "name": asked.name}, "objective_levels": further}
+    return {"objective": {**first, "name": objective.name}, "objective_levels": further}
 
 
 class _Case(NamedTuple):

@@ -118,28 +118,28 @@ def _of_plan(
     if args.plan is not None:
         plan = load_plan(args.plan)
         check_belongs(given, plan)
-        kept = carry(given, instance, plan, replace=args.replace)
-        found = why_plan(instance, plan.method, kept.node, args.objective, slot=kept.slot)
-        return replace(found, carried=kept)
+        carried = carry(given, instance, plan, replace=args.replace)
+        found = why_plan(instance, plan.method, carried.node, args.objective, slot=carried.slot)
+        return replace(found, carried=carried)
     # the search for conflicts may have taken all: a plan gets 5 % in any case
-    left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
+    remaining = max(ends - time.perf_counter(), 0.05 * args.time_limit)
     began = time.perf_counter()
-    asked = Settings(objective=args.objective, time_limit=_SOLVING * left, explain=0.0)
+    settings = Settings(objective=args.objective, time_limit=_SOLVING * remaining, explain=0.0)
     aim = (
-        aim_of(given, args.method, replace(asked, time_limit=None))
+        aim_of(given, args.method, replace(settings, time_limit=None))
         if instance is not given
         else None
     )
-    result = solve_pinned(instance, aim, args.method, asked)
+    result = solve_pinned(instance, aim, args.method, settings)
     name = args.objective or (result.objective.name if result.objective else None)
     if result.plan is None:
         if before is None or before.witness is None:
             return before or Explanation(None)
-        told = why_plan(instance, "", before.witness, name)
+        of_witness = why_plan(instance, "", before.witness, name)
         note = (
             "no method found a plan in the time left; this plan comes from the check of the rules"
         )
-        return replace(told, notes=(note,))
+        return replace(of_witness, notes=(note,))
     node = result.plan.node_indices(instance)
     found = why_plan(instance, result.method, node, name, slot=result.plan.slot_indices(instance))
     spent = time.perf_counter() - began
@@ -155,5 +155,5 @@ def _of_plan(
 def _exit_code(found: Explanation) -> ExitCode:
     if found.feasible is False:
         return ExitCode.INFEASIBLE
-    told = found.evaluation is not None and found.evaluation.feasible
-    return ExitCode.OK if told else ExitCode.NO_PLAN
+    has_plan = found.evaluation is not None and found.evaluation.feasible
+    return ExitCode.OK if has_plan else ExitCode.NO_PLAN

@@ -70,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         written = [str(path) for path in done.save(args.output)]
     if args.json:
-        told = {"readings": done.ledger.readings, "warnings": done.ledger.warnings}
-        print_json({"files": written, **told}, indent=None)
+        remarks = {"readings": done.ledger.readings, "warnings": done.ledger.warnings}
+        print_json({"files": written, **remarks}, indent=None)
     if not args.quiet:
         tell(done.ledger)
         if not args.output and len(done.texts) > 1:

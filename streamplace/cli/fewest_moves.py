@@ -165,20 +165,20 @@ class Asking:
 
     def points(self) -> list[Point]:
         """Return the plans with fewer of the result's moves that keep every rule."""
-        return self.kept(fewer_moves(self.relaxed, self.node, self.objective))
+        return self.keeping_rules(fewer_moves(self.relaxed, self.node, self.objective))
 
-    def kept(self, points: Sequence[Point]) -> list[Point]:
+    def keeping_rules(self, points: Sequence[Point]) -> list[Point]:
         """Return the plans with a value that keep what binds plans for the objective."""
         binding, most = self.objective.binding(self.relaxed), self.left(self.node)
-        known = [p for p in points if p.value.value is not None and self.left(p.node) <= most]
-        return [p for p in known if p.keeps or not broken(Placement(binding, p.node))]
+        measured = [p for p in points if p.value.value is not None and self.left(p.node) <= most]
+        return [p for p in measured if p.keeps or not broken(Placement(binding, p.node))]
 
-    def point(self, found: Result) -> Point | None:
+    def point(self, result: Result) -> Point | None:
         """Return the plan of another result as a point, if it keeps what binds."""
-        if found.plan is None:
+        if result.plan is None:
             return None
-        told = [point_of(self.relaxed, found.plan.node_indices(self.instance), self.objective)]
-        return next(iter(self.kept(told)), None)
+        points = [point_of(self.relaxed, result.plan.node_indices(self.instance), self.objective)]
+        return next(iter(self.keeping_rules(points)), None)
 
     def budgeted(self, moves: int, seconds: float, *, exact: bool = False) -> Result | None:
         """Return the best plan with so many moves, for the same objective; ``None`` for no method.
@@ -226,9 +226,9 @@ class Asking:
         except StreamplaceError:  # it does not suit
             return None
 
-    def seconds_left(self, kept: float = 0.0) -> float:
+    def seconds_left(self, reserved: float = 0.0) -> float:
         """Return the time that is left, but for a share of all that is reserved for later."""
-        return self.began + self.seconds * (1 - kept) - time.perf_counter()
+        return self.began + self.seconds * (1 - reserved) - time.perf_counter()
 
 
 def fewest_within(asking: Asking, share: float) -> tuple[Result, Fewest | None]:
@@ -254,10 +254,10 @@ def fewest_within(asking: Asking, share: float) -> tuple[Result, Fewest | None]:
         search.prove()
     except KeyboardInterrupt:
         interrupted = True
-    told = Fewest(share, search.best, search.least.moves, search.low, search.by)
+    fewest = Fewest(share, search.best, search.least.moves, search.low, search.by)
     slot = None if search.plan is None else search.plan.slot_indices(asking.instance)
-    found = with_plan(asking.instance, result, search.least.node, str(told), slot)
-    return replace(found, termination=Termination.INTERRUPTED) if interrupted else found, told
+    found = with_plan(asking.instance, result, search.least.node, str(fewest), slot)
+    return replace(found, termination=Termination.INTERRUPTED) if interrupted else found, fewest
 
 
 @dataclass
@@ -408,13 +408,13 @@ def curve_of(asking: Asking, by: str) -> Curve:
             part = asking.seconds_left() / (len(fewer) - number)
             found = asking.budgeted(moves, part)
             points += [] if found is None else filter(None, [asking.point(found)])
-    kept: list[Point] = []
+    worthwhile: list[Point] = []
     for point in sorted(points, key=lambda p: getattr(p, by)):
-        if not kept or point.value.better_than(kept[-1].value):
-            if kept and getattr(kept[-1], by) == getattr(point, by):
-                kept.pop()
-            kept.append(point)
-    return Curve(by, kept, knee_of(kept, by))
+        if not worthwhile or point.value.better_than(worthwhile[-1].value):
+            if worthwhile and getattr(worthwhile[-1], by) == getattr(point, by):
+                worthwhile.pop()
+            worthwhile.append(point)
+    return Curve(by, worthwhile, knee_of(worthwhile, by))
 
 
 def knee_of(points: Sequence[Point], by: str) -> int | None:

@@ -198,9 +198,9 @@ def _listed(found: Sequence[Command]) -> str:
     headings = dict.fromkeys((*GROUPS, *(command.group for command in found)))
     lines = [DESCRIPTION]
     for heading in headings:
-        mine = [command for command in found if command.group == heading]
-        lines += ["", f"{heading}:"] if mine else []
-        lines += [f"  {command.name:10} {command.help}" for command in mine]
+        of_group = [command for command in found if command.group == heading]
+        lines += ["", f"{heading}:"] if of_group else []
+        lines += [f"  {command.name:10} {command.help}" for command in of_group]
     return "\n".join(lines)
 
 
@@ -386,19 +386,19 @@ def _short_excepthook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Report an internal error in a few lines; the interpreter then leaves with status 1."""
-    theirs, where = _foreign_method(trace), ""
+    foreign_module, where = _foreign_method(trace), ""
     while trace is not None:
         where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
         trace = trace.tb_next
     _say(f"internal error: {kind.__name__}: {error}{where}")
-    if theirs is None:
+    if foreign_module is None:
         sys.stderr.write(
             "This is a fault of streamplace, not of your input. Please report it with the output "
             "of\nthe same command and --debug, and of `streamplace versions`.\n"
         )
     else:
         sys.stderr.write(
-            f"The method is not streamplace's own: its module {theirs} raised this.\n"
+            f"The method is not streamplace's own: its module {foreign_module} raised this.\n"
             "--debug shows the traceback.\n"
         )
 
@@ -409,16 +409,16 @@ def _foreign_method(trace: TracebackType | None) -> str | None:
         caller, trace = trace.tb_frame, trace.tb_next
         module = str(trace.tb_frame.f_globals.get("__name__"))
         # called by `run`, and not from one of our packages: a method of somebody else
-        asked = caller.f_globals.get("__name__") == "optim.methods.run"
-        if asked and module.partition(".")[0] not in OURS:
+        is_method_call = caller.f_globals.get("__name__") == "optim.methods.run"
+        if is_method_call and module.partition(".")[0] not in OURS:
             return module
     return None
 
 
 def configure_logging(*, quiet: bool, verbose: bool, debug: bool) -> None:
     """Send the log of our packages to standard error; of warnings, if nothing else is said."""
-    given = ((debug, logging.DEBUG), (verbose, logging.INFO), (quiet, logging.ERROR))
-    level = next((level for asked, level in given if asked), logging.WARNING)
+    levels = ((debug, logging.DEBUG), (verbose, logging.INFO), (quiet, logging.ERROR))
+    level = next((level for is_set, level in levels if is_set), logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     for name in OURS:

@@ -54,20 +54,20 @@ def _print_all(console: Console, methods: list[Method]) -> None:
         table = plain_table(["method", "kind", *between, "what it does"])
         for method in methods:
             if method.family == family:
-                told = [
+                cells = [
                     f"{method.sense} {method.objective}",
                     ", ".join(need for need in method.needs if need not in ("tasks", "nodes")),
                     ", ".join(method.solvers),
                 ]
-                table.add_row(method.name, method.kind, *told[: len(between)], method.summary)
+                table.add_row(method.name, method.kind, *cells[: len(between)], method.summary)
         console.print(table)
     console.print("\n`streamplace methods METHOD` reports a method's source, limits and options.")
 
 
 def _print_one(console: Console, method: Method) -> None:
     console.print(f"{method.name}: {method.summary}", soft_wrap=True)
-    kept, default = kept_lowered(method.honours), method.default_solver
-    lowered = (f"{name} ({when})" if when else name for name, when in kept.items())
+    honoured, default = kept_lowered(method.honours), method.default_solver
+    lowered = (f"{name} ({when})" if when else name for name, when in honoured.items())
     solvers = (f"{name} (default)" if name == default else name for name in method.solvers)
     rows = [
         ("family", f"{method.family}, {method.kind}"),

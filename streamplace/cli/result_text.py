@@ -67,7 +67,7 @@ def print_result(
         console.print(str(result.mending), style="bold yellow", soft_wrap=True, markup=False)
     print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
-    told = result.objective.name if result.objective else None
+    objective = result.objective.name if result.objective else None
     columns = _columns(instance, result)
     if result.termination is Termination.INFEASIBLE:
         if why is not None:
@@ -85,7 +85,7 @@ def print_result(
         console.print(f"{plural(len(result.unplaced), 'task')} placed nowhere: {shown}")
         console.print("--repair completes the plan; an exact method proves whether a plan exists")
     if result.evaluation is not None:
-        print_measured(console, instance, result.plan, columns, told)
+        print_measured(console, instance, result.plan, columns, objective)
         _print_moves(console, instance, result)
         print_verdict(console, result.evaluation)
     _print_tail(console, result, output)
@@ -95,8 +95,8 @@ def print_result(
 
 def departs_line(departs: str, case: str = "") -> Text:
     """Say first that a changed instance was not solved as the case as it is, and why."""
-    told = printable(f"{case}: {departs}" if case else departs)
-    return Text.assemble(("not as before the change", "bold yellow"), f"  {told}")
+    text = printable(f"{case}: {departs}" if case else departs)
+    return Text.assemble(("not as before the change", "bold yellow"), f"  {text}")
 
 
 def _status(instance: Instance, result: Result) -> Text:
@@ -123,8 +123,8 @@ def _status(instance: Instance, result: Result) -> Text:
     elif result.plan is not None and result.bound is None:
         text.append("  no bound")
     if result.certified_bound is not None and result.bound_by != "certificate":
-        told = figure(instance, objective.unit, result.certified_bound)
-        text.append(f"  certified bound {told}")
+        certified = figure(instance, objective.unit, result.certified_bound)
+        text.append(f"  certified bound {certified}")
         if result.certified_gap is not None:
             text.append(f"  gap {gap_text(objective, result.certified_gap)}")
     return text
@@ -155,8 +155,8 @@ def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]
     columns = [("plan", result.evaluation)]
     if instance.has_current:
         relaxed = without_limits(instance, result.ignored)
-        asked = result.objective.name if result.objective else ""
-        columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node, None, asked)))
+        objective = result.objective.name if result.objective else ""
+        columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node, None, objective)))
     return columns
 
 
@@ -172,9 +172,9 @@ def _print_moves(console: Console, instance: Instance, result: Result) -> None:
     assert result.evaluation is not None
     switches = result.evaluation.switches or 0
     cost = figure(instance, "state", sum(move.cost for move in result.moves))
-    told = f"{plural(len(result.moves) - switches, 'move')} of {plural(instance.num_tasks, 'task')}"
+    text = f"{plural(len(result.moves) - switches, 'move')} of {plural(instance.num_tasks, 'task')}"
     copied = f"; {plural(switches, 'task')} to a copy of its state, no move" if switches else ""
-    console.print(f"{told}, cost {cost}{copied}{_most(result)}{first}")
+    console.print(f"{text}, cost {cost}{copied}{_most(result)}{first}")
     print_moves(console, [(m.task, m.source, m.target, m.cost) for m in result.moves])
     console.print()
 
@@ -194,9 +194,9 @@ def _print_tail(console: Console, result: Result, output: str | None) -> None:
         console.print(f"note     ignored: {', '.join(result.ignored)}")
     start = result.warm_start
     if start is not None:
-        taken = {True: "accepted", False: "not accepted", None: "acceptance unknown"}
-        told = f"{printable(start.method)} at {number(start.objective)}: {taken[start.accepted]}"
-        console.print(f"note     warm start {told}")
+        state = {True: "accepted", False: "not accepted", None: "acceptance unknown"}
+        text = f"{printable(start.method)} at {number(start.objective)}: {state[start.accepted]}"
+        console.print(f"note     warm start {text}")
     times = ", ".join(f"{what} {duration(spent)}" for what, spent in result.times.items())
     console.print(f"times    {times}", soft_wrap=True)
     if output is not None and result.plan is not None:
@@ -208,14 +208,14 @@ def _print_tail(console: Console, result: Result, output: str | None) -> None:
 
 def _print_traded(console: Console, instance: Instance, result: Result, before: Evaluation) -> None:
     """Say that a plan carries less than the present placement, and which objective does not."""
-    told = result.objective.name if result.objective is not None else ""
+    objective = result.objective.name if result.objective is not None else ""
     rate = BY_NAME["sustainable_rate"]
     if result.plan is None or result.plan.threads is not None:
         return
-    if told in (rate.name, "rate_after_loss"):
+    if objective in (rate.name, "rate_after_loss"):
         return
     assert result.evaluation is not None
-    now, plan = (rate.of(found.sustainable_rate) for found in (before, result.evaluation))
+    now, plan = (rate.of(evaluation.sustainable_rate) for evaluation in (before, result.evaluation))
     # the present placement carries more, beyond rounding
     if not (now.gain_over(plan) or 0.0) > _SAME * (now.value or 0.0):
         return
@@ -230,29 +230,31 @@ def _print_traded(console: Console, instance: Instance, result: Result, before: 
 
 
 def print_cases(
-    found: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
+    cases: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
 ) -> None:
     """Print what came out of several cases: one JSON document, or a table with a line each."""
     if as_json:
-        print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
+        print_json([{"case": words(case), **result.to_dict()} for case, _, result in cases])
         return
     heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]
     table = plain_table(heads, right=heads[3:])
-    for case, _, result in found:
+    for case, _, result in cases:
         if result.departs:
             answer_console().print(departs_line(result.departs, words(case)), soft_wrap=True)
-    for case, instance, result in found:
-        told, seen = result.objective, result.evaluation
+    for case, instance, result in cases:
+        objective, evaluation = result.objective, result.evaluation
         value = (
-            "–" if told is None else figure(instance, find_objective(told.name).unit, told.value)
+            "–"
+            if objective is None
+            else figure(instance, find_objective(objective.name).unit, objective.value)
         )
         broken = result.mending is not None and not result.feasible
         ended = f"{result.termination}, still broken" if broken else str(result.termination)
-        label = "" if told is None else f"{find_objective(told.name).label} "
+        label = "" if objective is None else f"{find_objective(objective.name).label} "
         table.add_row(
             words(case), result.method, ended,
             f"{label}{value}" if result.plan else "no plan", number(result.bound),
             f"{len(result.moves):,}" if result.plan else "–",
-            figure(instance, "share", seen and seen.max_utilisation),
+            figure(instance, "share", evaluation and evaluation.max_utilisation),
         )  # fmt: skip
     answer_console().print(table)

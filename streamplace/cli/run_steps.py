@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
     document = load_steps(args.steps, instance)
     system = "kafka" if args.executor == "kafka" else args.files
     folder = Path(args.folder or f"{args.steps}.run")
-    told = hashlib.sha256(Path(args.steps).read_bytes() + system.encode())
-    journal = Journal(folder, told.hexdigest())
+    digest = hashlib.sha256(Path(args.steps).read_bytes() + system.encode())
+    journal = Journal(folder, digest.hexdigest())
     with telling(args.quiet) as ledger:
         paths = write_batches(folder, system, instance, document, ledger)
     if not args.quiet:

@@ -93,8 +93,8 @@ def _print(instance: Instance, found: list[Scaling], output: str | None) -> None
         for name, count in now.items()
     ]
     for k, level in enumerate(next((one.levels for one in found if one.levels), ())):
-        told = [_level(one.levels[k]) if one.levels else "" for one in found]
-        rows.append([level.name, "", *told])
+        values = [_level(one.levels[k]) if one.levels else "" for one in found]
+        rows.append([level.name, "", *values])
     rates = [
         "" if one.evaluation is None or one.evaluation.sustainable_rate is None
         else number(one.evaluation.sustainable_rate)

@@ -210,15 +210,15 @@ def _run(args: argparse.Namespace) -> int:
     if len(cases_of(args)) > 1:
         _refuse_of_one_plan(args)
         return _solve_cases(args, instance, _settings(args, options))
-    asked = _settings(args, options)
-    aim = aim_of(instance, args.method, asked) if cases_of(args) else None
+    settings = _settings(args, options)
+    aim = aim_of(instance, args.method, settings) if cases_of(args) else None
     instance = the_case(args, instance)
     read = time.perf_counter() - began
     # what the certificate may cost is measured against this
     before = processor_seconds()
     if args.fewest_moves_within is not None:
         check_moves(instance, "--fewest-moves-within", f"{100 * args.fewest_moves_within:g}%")
-    result = _solve(args, instance, asked, aim)
+    result = _solve(args, instance, settings, aim)
     result = replace(result, times={"read": read, **result.times})
     more: dict[str, Any] = {}
     if args.fewest_moves_within is not None:
@@ -236,13 +236,13 @@ def _run(args: argparse.Namespace) -> int:
         write_document(args.output, result.plan.to_json())
     busy = processor_seconds() - before
     if args.cross_check:
-        result = cross_checked(instance, result, asked)
+        result = cross_checked(instance, result, settings)
     result = certified(args, instance, result, busy)
     why = None
     if result.termination is Termination.INFEASIBLE:
         from streamplace.explain.explanation import why_no_plan  # only now: models of conflicts
 
-        result, why = why_no_plan(instance, result, asked)
+        result, why = why_no_plan(instance, result, settings)
         more |= {} if why is None else why.clashes()
     if args.json:
         print_json({**result.to_dict(), **more})
@@ -257,9 +257,9 @@ def _run(args: argparse.Namespace) -> int:
 def _refuse_of_one_plan(args: argparse.Namespace) -> None:
     """Refuse options that are about one plan, where several cases are reported as a table."""
     names = ("output", "write_model", "fewest_moves_within", "curve", "plot", "cross_check")
-    asked = [name for name in names if getattr(args, name) not in (None, False)]
+    given = [name for name in names if getattr(args, name) not in (None, False)]
     reason, remedy = "holds one plan, and --or asks for several", "leave one out"
-    raise_any([Problem(f"--{n.replace('_', '-')}", None, reason, remedy) for n in asked])
+    raise_any([Problem(f"--{n.replace('_', '-')}", None, reason, remedy) for n in given])
 
 
 def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Asking:
@@ -278,24 +278,24 @@ def _settings(args: argparse.Namespace, options: dict[str, str]) -> Settings:
     )  # fmt: skip
 
 
-def _solve_cases(args: argparse.Namespace, instance: Instance, asked: Settings) -> int:
+def _solve_cases(args: argparse.Namespace, instance: Instance, settings: Settings) -> int:
     """Solve the instance as it is and in each case, and print a table."""
-    found, aim = [], aim_of(instance, args.method, asked)
+    solved, aim = [], aim_of(instance, args.method, settings)
     for case in ([], *cases_of(args)):
         changed = altered(instance, case)
-        found.append((case, changed, _solve(args, changed, asked, aim if case else None)))
-    print_cases(found, as_json=args.json)
-    return int(max(result.exit_code for _, _, result in found))
+        solved.append((case, changed, _solve(args, changed, settings, aim if case else None)))
+    print_cases(solved, as_json=args.json)
+    return int(max(result.exit_code for _, _, result in solved))
 
 
 def _solve(
-    args: argparse.Namespace, instance: Instance, asked: Settings, pinned: Aim | None = None
+    args: argparse.Namespace, instance: Instance, settings: Settings, pinned: Aim | None = None
 ) -> Result:
     """Solve an instance; a changed one for the pinned aim of the case as it is."""
-    goal = goal_of(instance, asked.objective, asked.target_rate)
+    goal = goal_of(instance, settings.objective, settings.target_rate)
     course = Course(args.method, goal)
     if pinned is not None:
-        course = course_of(instance, pinned, args.method, asked)
+        course = course_of(instance, pinned, args.method, settings)
     talk = talk_console(args.quiet)
     # without a method the time is limited to 10 s
     endless = args.method is not None and args.time_limit is None and args.gap is None
@@ -303,18 +303,18 @@ def _solve(
     if not args.quiet:
         talk.print(size_line(instance))
         line = _Announced(instance, talk, LONG_HINT if endless else "")
-        asked = replace(asked, chosen=line.chosen, progress=line)
-    said: list[bool] = []
+        settings = replace(settings, chosen=line.chosen, progress=line)
+    announced: list[bool] = []
 
     def compiling(begins: bool) -> None:
-        if begins and not said:
-            kept = "stored on disk" if is_kept() else f"in each run anew, as {NOT_KEPT}"
-            talk.print(f"compiling kernels for the first use ({kept}; not in the time limit)")
-        said.append(True)
+        if begins and not announced:
+            where = "stored on disk" if is_kept() else f"in each run anew, as {NOT_KEPT}"
+            talk.print(f"compiling kernels for the first use ({where}; not in the time limit)")
+        announced.append(True)
 
     try:
         with watching(compiling):
-            return follow(instance, course, asked)
+            return follow(instance, course, settings)
     finally:
         if line is not None:
             line.close()
@@ -438,7 +438,7 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result, busy
     return replace(result, times={**result.times, "certify": time.perf_counter() - began})
 
 
-def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result:
+def cross_checked(instance: Instance, result: Result, settings: Settings) -> Result:
     """Solve again with another solver, or another exact method where the method has one only.
 
     Raises `SolverError`: a plan of one is better than the bound of the other.
@@ -451,10 +451,10 @@ def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result
                 again = solve(
                     instance, method,
                     replace(
-                        asked, solver=solver, warm_start=None, starts=OWN, target_rate=None,
+                        settings, solver=solver, warm_start=None, starts=OWN, target_rate=None,
                         write_model=None,
-                        objective=asked.objective if same else result.objective.name,
-                        options=asked.options if same else {},
+                        objective=settings.objective if same else result.objective.name,
+                        options=settings.options if same else {},
                     ),
                 )  # fmt: skip
                 break
@@ -463,22 +463,22 @@ def cross_checked(instance: Instance, result: Result, asked: Settings) -> Result
         return replace(result, notes=(*result.notes, note))
     figure, pair = find_objective(result.objective.name), (result, again)
     # a plan of either that beats the bound of the other shows that one is wrong
-    for mine, other in (pair, pair[::-1]):
-        if mine.bound is None or other.objective is None or other.evaluation is None:
+    for claimant, other in (pair, pair[::-1]):
+        if claimant.bound is None or other.objective is None or other.evaluation is None:
             continue
-        if mine.bound_of != "problem":  # others may have better plans
+        if claimant.bound_of != "problem":  # others may have better plans
             continue
         value, reference = other.objective.value, figure.reference_of(other.evaluation)
         if (
             (other.feasible or _as_little(result, again))
             and value is not None
-            and figure.beats_bound(value, mine.bound, reference)
+            and figure.beats_bound(value, claimant.bound, reference)
         ):
-            claim = f"{_name(mine)} claims {mine.bound:.9g} as a bound"
+            claim = f"{_name(claimant)} claims {claimant.bound:.9g} as a bound"
             raise SolverError(f"{claim}, but {_name(other)} has a plan of {value:.9g}")
     agreed = again.termination == result.termination == "optimal"
-    told = "agrees" if agreed else f"ended with {again.termination}, bound {again.bound}"
-    notes = (*result.notes, f"cross-check: {_name(again)} {told}")
+    outcome = "agrees" if agreed else f"ended with {again.termination}, bound {again.bound}"
+    notes = (*result.notes, f"cross-check: {_name(again)} {outcome}")
     return replace(result, notes=notes, bound_by="two solvers" if agreed else result.bound_by)
 
 
@@ -496,8 +496,8 @@ def _name(result: Result) -> str:
 def _second_solvers(result: Result) -> Iterator[tuple[str, str | None]]:
     """Yield (method, solver): the method's other solvers, then other exact methods."""
     first = (result.solver or "").partition(" ")[0]  # its version stands behind
-    own = get_method(result.method).solvers if first else ()
-    yield from ((result.method, solver) for solver in own if solver != first)
+    solvers = get_method(result.method).solvers if first else ()
+    yield from ((result.method, solver) for solver in solvers if solver != first)
     assert result.objective is not None
     others = [get_method(name) for name in method_names() if name != result.method]
     for other in sorted(others, key=lambda method: (not method.solvers, method.name)):

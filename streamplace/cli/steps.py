@@ -119,10 +119,10 @@ def print_steps(console: Console, instance: Instance, found: Steps) -> None:
         console.print("no moves: the plan is the present placement")
         return
     batches = "1 batch" if len(found.batches) == 1 else f"{len(found.batches)} batches"
-    told = f"{plural(found.num_moves, 'move')} in {batches}"
+    heading = f"{plural(found.num_moves, 'move')} in {batches}"
     if found.seconds[0] is not None:
-        told += f", {duration(sum(s or 0.0 for s in found.seconds))} of copying"
-    console.print(told, style="bold")
+        heading += f", {duration(sum(s or 0.0 for s in found.seconds))} of copying"
+    console.print(heading, style="bold")
     if found.parked:
         names = ", ".join(instance.tasks.ids[t] for t in found.parked[:SHOWN_MOVES])
         console.print(f"parked on a third node for a while: {names}", soft_wrap=True)

@@ -124,10 +124,10 @@ def _kafka(args: argparse.Namespace) -> int:
     with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
         checked = kafka.check(admin, plan)
         if not args.quiet:
-            told = f", {checked.size / args.throttle:,.0f} s at least" if args.throttle else ""
+            duration = f", {checked.size / args.throttle:,.0f} s at least" if args.throttle else ""
             sys.stderr.write(
                 f"{plural(checked.changed, 'list')} to change, {plural(checked.copies, 'replica')} "
-                f"to copy ({checked.size:,.0f} bytes{told})\n"
+                f"to copy ({checked.size:,.0f} bytes{duration})\n"
             )
         outcome = None if args.dry_run else kafka.submit(admin, plan, kafka_settings(args))
     work = {"changed": checked.changed, "copies": checked.copies, "bytes": checked.size}
@@ -153,8 +153,8 @@ def tell_kafka(
     """Report what holds at the end, and return the exit status."""
     given_up = {} if outcome is None else outcome.given_up
     lost = {str(key): reason for key, reason in given_up.items()}
-    told = {**(work or {}), "given_up": lost}
-    status = tell_verdict(args, None if outcome is None else outcome.verdict, told)
+    details = {**(work or {}), "given_up": lost}
+    status = tell_verdict(args, None if outcome is None else outcome.verdict, details)
     again = "import again with --option mode=dead-broker"
     for reason, number in [] if args.quiet else Counter(given_up.values()).items():
         sys.stderr.write(f"given up, {plural(number, 'partition')}: {reason}; {again}\n")
@@ -176,8 +176,8 @@ def _storm(args: argparse.Namespace) -> int:
                     f"to another node, {plural(one.restarts, 'worker')} to restart\n"
                 )
         verdict = None if args.dry_run else storm.submit(nimbus, placement, wait_of(args))
-    told = {one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked}
-    return tell_verdict(args, verdict, {"topologies": told})
+    work = {one.name: {"moves": one.moves, "workers_restarted": one.restarts} for one in checked}
+    return tell_verdict(args, verdict, {"topologies": work})
 
 
 def submit_flink(args: argparse.Namespace) -> int:

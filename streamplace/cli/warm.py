@@ -70,13 +70,13 @@ def run(args: argparse.Namespace) -> int:
         prepared = [pool.submit(_prepare, target) for target in targets]
         waiting = {pool.submit(_solve, method.name): method.name for method in methods}
         for number, future in enumerate(as_completed(waiting), 1):
-            taken, spent, kept = future.result()
-            if not kept:
+            num_ready, spent, has_cache = future.result()
+            if not has_cache:
                 pool.shutdown(cancel_futures=True)
                 reason = "is needed: no folder for machine code is writable"
                 remedy = "set it to a writable folder, here and for all later runs"
                 raise InvalidInput(Problem("NUMBA_CACHE_DIR", None, reason, remedy))
-            done += taken
+            done += num_ready
             if not args.quiet:
                 name = waiting[future]
                 sys.stderr.write(f"{number} of {len(methods)}: {name} {spent:.1f} s\n")

@@ -27,7 +27,7 @@ from streamplace.present.streams import print_json, printable
 if TYPE_CHECKING:
     import argparse
 
-    from streamplace.execute.loop import System, Told
+    from streamplace.execute.loop import LookOutcome, System
 
 EXAMPLES = """\
 examples:
@@ -97,15 +97,15 @@ def watch(args: argparse.Namespace, system: System) -> int:
         args.policy = args.method
     folder = Path(args.state) if args.state else _folder(system)
     loop = Loop(system, guarded(args), args.policy, folder, args.apply is not None, step)
-    told: set[str] = set()
+    warned: set[str] = set()
     done = 0
     with loop.alone():
         while args.rounds is None or done < args.rounds:
             if done:
                 time.sleep(args.every)
             try:
-                if (found := loop.recover()) is not None:
-                    sys.stderr.write(f"{printable(found)}\n")
+                if (recovered := loop.recover()) is not None:
+                    sys.stderr.write(f"{printable(recovered)}\n")
                 _print(loop.look(), args)
             except InvalidInput as error:
                 # the first look shows that address and options are right; later ones may fail
@@ -113,9 +113,9 @@ def watch(args: argparse.Namespace, system: System) -> int:
                     raise
                 sys.stderr.write(f"no look: {printable(str(error))}\n")
             for text in [] if system.ledger is None else system.ledger.warnings:
-                if text not in told:
+                if text not in warned:
                     sys.stderr.write(f"warning: {printable(text)}\n")
-                told.add(text)
+                warned.add(text)
             done += 1
     return 0
 
@@ -128,13 +128,13 @@ def _folder(system: System) -> Path:
     return Path(base) / "streamplace" / "watch" / f"{system.name}-{name[:40]}-{mark}"
 
 
-def _print(told: Told, args: argparse.Namespace) -> None:
+def _print(look: LookOutcome, args: argparse.Namespace) -> None:
     if args.json:
-        content = answer(told.decision, told.instance, args.policy)
-        content |= {"at": told.at, "verdict": told.verdict, "applied": told.applied}
+        content = answer(look.decision, look.instance, args.policy)
+        content |= {"at": look.at, "verdict": look.verdict, "applied": look.applied}
         print_json(content, indent=None)
     else:
-        clock = time.strftime("%H:%M:%S", time.localtime(told.at))
-        text = line(told.decision, told.instance)
-        sys.stdout.write(printable(f"{clock} {text}: {told.verdict}") + "\n")
+        clock = time.strftime("%H:%M:%S", time.localtime(look.at))
+        text = line(look.decision, look.instance)
+        sys.stdout.write(printable(f"{clock} {text}: {look.verdict}") + "\n")
     sys.stdout.flush()

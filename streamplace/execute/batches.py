@@ -209,22 +209,22 @@ def reassignment(
     return texts
 
 
-def with_lists(instance: Instance, found: Steps) -> Steps:
+def with_lists(instance: Instance, steps: Steps) -> Steps:
     """Return the steps with a note of Kafka's lists that change though no replica moves.
 
     They are part of the first batch, which holds nothing else where nothing moves.
     """
-    if not any(FACTOR in told for told in instance.tasks.labels.values()):
-        return found
+    if not any(FACTOR in labels for labels in instance.tasks.labels.values()):
+        return steps
     home, ledger = instance.tasks.node, Ledger()
     lists = [c for c in kafka.changes(instance, home, home, ledger, whole=False) if c.is_listed]
     if not lists:
-        return found
+        return steps
     count = f"{len(lists):,} partitions change" if len(lists) > 1 else "1 partition changes"
     note = f"{count} the list of replicas without a move: in the batch at the present placement"
-    if not found.batches:
-        found = replace(found, batches=((),), seconds=(0.0,))
-    return replace(found, notes=(*found.notes, note))
+    if not steps.batches:
+        steps = replace(steps, batches=((),), seconds=(0.0,))
+    return replace(steps, notes=(*steps.notes, note))
 
 
 # -- carrying out ----------------------------------------------------------------------------------
@@ -255,8 +255,8 @@ class Journal:
         if not (self._store.path / JOURNAL).exists():
             return
         self._store.check(self._question)
-        held = self._store.read()
-        done, running = held.get("done"), held.get("running")
+        content = self._store.read()
+        done, running = content.get("done"), content.get("running")
         if type(done) is not int or done < 0 or type(running) is not bool:
             reason = "is no journal: done must be a count, and running true or false"
             remedy = self._store.remedy
@@ -392,5 +392,5 @@ class Kafka:
         except InvalidInput as error:
             raise BatchFailed(str(error)) from None
         if not outcome.verdict.holds:
-            told = [*outcome.verdict.text().splitlines(), *set(outcome.given_up.values())]
-            raise BatchFailed("; ".join(map(str.strip, told)))
+            lines = [*outcome.verdict.text().splitlines(), *set(outcome.given_up.values())]
+            raise BatchFailed("; ".join(map(str.strip, lines)))

@@ -65,11 +65,11 @@ class System(ABC):
 
         Raises `InvalidInput`: it cannot be.
         """
-        made = import_instance(
+        imported = import_instance(
             self.name, [self.url], self.options, limits=self.limits, timeout=self.timeout
         )
-        self.ledger = made.ledger
-        return made.instance
+        self.ledger = imported.ledger
+        return imported.instance
 
     def place_counts(self, instance: Instance, plan: Plan | None = None) -> Counter[object]:
         """Return what has to be the same for a plan to be what runs: each task and its node."""
@@ -155,9 +155,9 @@ class Storm(System):
         from streamplace.clusters.storm.submit import load_placement, submit
 
         with Nimbus(self.url, self.timeout) as nimbus:
-            found = submit(nimbus, load_placement(str(file)), self._wait(60.0))
-        told = f"{found.as_planned} of {found.planned} executors run as planned"
-        return None if found.holds else told
+            verdict = submit(nimbus, load_placement(str(file)), self._wait(60.0))
+        counts = f"{verdict.as_planned} of {verdict.planned} executors run as planned"
+        return None if verdict.holds else counts
 
 
 class Kafka(System):
@@ -179,9 +179,9 @@ class Kafka(System):
         config = dict(self.options).get("command_config")
         settings = Settings(self.throttle, wait=self._wait(float("inf")))
         with KafkaAdmin(self.url, self.timeout, config) as admin:
-            found = submit(admin, load_reassignment(str(file)), settings).verdict
-        told = f"{found.as_planned} of {found.planned} partitions are as planned"
-        return None if found.holds else told
+            verdict = submit(admin, load_reassignment(str(file)), settings).verdict
+        counts = f"{verdict.as_planned} of {verdict.planned} partitions are as planned"
+        return None if verdict.holds else counts
 
 
 SYSTEMS: dict[str, type[System]] = {one.name: one for one in (Flink, Storm, Kafka)}
@@ -194,7 +194,7 @@ _PLANS = ("plan", "before")
 
 
 @dataclass(frozen=True)
-class Told:
+class LookOutcome:
     """What came of a look: the decision, what it was made on, and what was done about it."""
 
     at: float
@@ -239,7 +239,7 @@ class Loop:
         with Lock(self.folder / "lock").alone(taken):
             yield
 
-    def look(self) -> Told:
+    def look(self) -> LookOutcome:
         """Look once, decide, and carry out.
 
         Raises `InvalidInput`: the look failed, or the policy: nothing was decided or changed.
@@ -252,16 +252,16 @@ class Loop:
         otherwise = state if decision.otherwise is None else decision.otherwise
         if decision.kind(instance) == "keep":
             self._file.save(decision.state)
-            return Told(now, instance, decision, "stays")
+            return LookOutcome(now, instance, decision, "stays")
         plan = decision.plan_on(instance)
         yours = _for_the_operator(decision)
         if not self.apply:
             self._file.save(otherwise)
-            return Told(now, instance, decision, yours or "not applied (no --apply)")
+            return LookOutcome(now, instance, decision, yours or "not applied (no --apply)")
         if plan is None or yours or not self._moves(instance, plan):
-            told = decision.mark or decision.recall or decision.release
-            self._file.save(decision.state if told and not yours else otherwise)
-            return Told(now, instance, decision, yours or "stays")
+            marks = decision.mark or decision.recall or decision.release
+            self._file.save(decision.state if marks and not yours else otherwise)
+            return LookOutcome(now, instance, decision, yours or "stays")
         # journal first: a kill from here on leaves a change that `recover` finds
         before = None
         if (instance.tasks.node >= 0).all():
@@ -276,14 +276,16 @@ class Loop:
         self._file.save(decision.state if wrong is None else {**otherwise, "changed": now})
         self._journal.end(change, "applied" if wrong is None else "not as planned")
         verdict = "applied" if wrong is None else f"not as planned: {wrong}"
-        return Told(now, instance, decision, verdict, applied=wrong is None)
+        return LookOutcome(now, instance, decision, verdict, applied=wrong is None)
 
     def _state(self) -> dict[str, Any]:
         """Return the policy's state; a cool-down holds whatever policy made the last change."""
         state = self._file.load()
-        last, own = self._journal.last_change(), state.get("changed")
+        last, changed = self._journal.last_change(), state.get("changed")
         # the journal is every policy's, the state one's: the later of both counts
-        if last is not None and (own is None or (isinstance(own, int | float) and own < last)):
+        if last is not None and (
+            changed is None or (isinstance(changed, int | float) and changed < last)
+        ):
             return {**state, "changed": last}
         return state
 
@@ -311,26 +313,26 @@ class Loop:
             return f"{what} is half carried out: with --apply it is finished or reverted"
         errors = []
         # forwards first; the way back only if that is refused
-        for wanted, outcome in ((plan, "finished"), (before, "reverted")):
-            if wanted is None:
+        for target, outcome in ((plan, "finished"), (before, "reverted")):
+            if target is None:
                 continue
             try:
-                wrong = self.system.apply(instance, _on(instance, wanted))
+                wrong = self.system.apply(instance, _on(instance, target))
             except StreamplaceError as error:
                 wrong = str(error)
             if wrong is None:
-                told = f"{what} was half carried out, and is {outcome}"
-                return self._ended(begun, told, outcome)
+                text = f"{what} was half carried out, and is {outcome}"
+                return self._ended(begun, text, outcome)
             errors.append(wrong)
         remedy = "move the tasks by hand, then remove change.json from the folder"
         reason = f"can be neither finished nor reverted: {'; '.join(errors)}"
         raise InvalidInput(Problem(str(self.folder), what, reason, remedy))
 
-    def _ended(self, change: Begun, told: str, outcome: str) -> str:
+    def _ended(self, change: Begun, text: str, outcome: str) -> str:
         if outcome in ("applied", "finished") and change.policy == self.text:
             self._file.save(change.state)
         self._journal.end(change, outcome)
-        return told
+        return text
 
 
 def _for_the_operator(decision: Decision) -> str:
@@ -339,8 +341,8 @@ def _for_the_operator(decision: Decision) -> str:
     if decision.add:
         parts.append(f"start {len(decision.add)} more like {decision.add[0].like}")
     if decision.parallelism:
-        told = ", ".join(f"{name} to {n}" for name, n in decision.parallelism.items())
-        parts.append(f"set the parallelism of {told}")
+        targets = ", ".join(f"{name} to {n}" for name, n in decision.parallelism.items())
+        parts.append(f"set the parallelism of {targets}")
     return f"yours to do: {', and '.join(parts)}" if parts else ""
 
 

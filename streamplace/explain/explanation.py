@@ -103,8 +103,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         words = {True: "feasible", False: "infeasible", None: "not decided in the time given"}
-        told = self.clashes()
-        conflicts = [(k, c) for k, some in enumerate(told["conflicts"], 1) for c in some["rules"]]
+        report = self.clashes()
+        conflicts = [(k, c) for k, some in enumerate(report["conflicts"], 1) for c in some["rules"]]
         rows: list[list[Any]] = [
             [f"conflict {k}", f"{c['rule']} on {c['where']}", figure(c["needed"]),
              figure(c["available"])]
@@ -113,7 +113,7 @@ class Explanation:
         rows += [
             ["remedy", f"{r['rule']} on {r['where']}", f"by {figure(r['by'])}",
              "given up" if r["to"] is None else f"to {figure(r['to'])}"]
-            for r in (*told["relaxation"], *told["remedies"])
+            for r in (*report["relaxation"], *report["remedies"])
         ]  # fmt: skip
         rows += [
             ["binds", f"{b.rule} on {b.where}", figure(b.used), figure(b.available)]
@@ -207,17 +207,17 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
 
 
 def why_no_plan(
-    instance: Instance, result: Result, asked: Settings
+    instance: Instance, result: Result, settings: Settings
 ) -> tuple[Result, Explanation | None]:
     """Return a result with the rules that clash, and what would help, as found within a second."""
-    solved = without_plan(instance, result, asked)
-    if solved is None or (asked.target_rate is not None and clashes_of_threads(solved)):
+    solved = without_plan(instance, result, settings)
+    if solved is None or (settings.target_rate is not None and clashes_of_threads(solved)):
         return result, None  # the reasons state it at the rate
-    found = why_infeasible(solved, _AT_ONCE)
-    if not found.conflicts:
+    why = why_infeasible(solved, _AT_ONCE)
+    if not why.conflicts:
         return result, None
-    reasons = tuple(violation_of(clash) for rules in found.conflicts for clash in rules)
-    return replace(result, reasons=result.reasons or reasons), found
+    reasons = tuple(violation_of(clash) for rules in why.conflicts for clash in rules)
+    return replace(result, reasons=result.reasons or reasons), why
 
 
 def why_plan(
@@ -257,10 +257,10 @@ def why_plan(
     )
 
 
-def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figure:
+def objective_of(method: str, requested: str | None, evaluation: Evaluation) -> Figure:
     """Return the objective that measures the gain of moves: as asked, or the method's."""
-    if asked is not None:
-        return find_objective(asked)
+    if requested is not None:
+        return find_objective(requested)
     if method in method_names():
         return find_objective(get_method(method).objective)
     name = "imc_gain" if evaluation.total_traffic else "load_distance"
@@ -285,7 +285,7 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
     judged = objective.binding(instance)
     before = objective.measured(Placement(instance, node))
     # what the plan breaks itself is broken by no move alone, unless it is worse without it
-    own = {(v.rule, v.where): v.amount for v in broken(Placement(judged, node))}
+    broken_by_plan = {(v.rule, v.where): v.amount for v in broken(Placement(judged, node))}
     found, trial = [], np.array(node, dtype=np.int32)
     for task in moved_tasks(instance, node).tolist():
         home = int(instance.tasks.node[task])
@@ -294,7 +294,7 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
         after = objective.measured(Placement(instance, trial.copy()))
         violations = [
             v for v in broken(Placement(judged, trial.copy()))
-            if v.amount > own.get((v.rule, v.where), 0.0) * (1 + TOLERANCE)
+            if v.amount > broken_by_plan.get((v.rule, v.where), 0.0) * (1 + TOLERANCE)
         ]  # fmt: skip
         rules = tuple(dict.fromkeys(violation.rule for violation in violations))
         trial[task] = node[task]
@@ -442,14 +442,14 @@ def priced(
     """
     assert found.objective is not None
     assert found.evaluation is not None
-    name, told = found.objective.name, list(found.binding)
+    name, binding = found.objective.name, list(found.binding)
     value = found.objective.of(found.evaluation.objective(name))
     ends = time.perf_counter() + seconds
-    asked = [i for i, bound in enumerate(told) if _unit(instance, bound)][:_ASKED]
-    for done, i in enumerate(asked):
+    indices = [i for i, bound in enumerate(binding) if _unit(instance, bound)][:_ASKED]
+    for done, i in enumerate(indices):
         # what one solve leaves over goes to the next
-        part = (ends - time.perf_counter()) / (len(asked) - done)
-        atom, more = _unit(instance, told[i]) or (0, 0.0)
+        part = (ends - time.perf_counter()) / (len(indices) - done)
+        atom, more = _unit(instance, binding[i]) or (0, 0.0)
         if value.value is None or result.gap == 0 or part <= 0:
             break
         changed = raised(atoms_of(instance), {atom: more})
@@ -459,8 +459,8 @@ def priced(
         assert again.objective is not None
         gain = again.objective.gain_over(value)
         buys = None if gain is None else max(0.0, gain)
-        told[i] = replace(told[i], more=more, buys=buys)
-    return tuple(told)
+        binding[i] = replace(binding[i], more=more, buys=buys)
+    return tuple(binding)
 
 
 def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
@@ -547,8 +547,8 @@ def clash_line(instance: Instance, rule: Clash) -> str:
 def clash_figures(instance: Instance, rule: Clash) -> tuple[str, str]:
     """Write what is needed of a rule of a conflict, and what there is, with units."""
     if rule.rule == "allowed":
-        told = "–" if rule.needed is None else f"{number(rule.needed)} elsewhere"
-        return told, "–"
+        text = "–" if rule.needed is None else f"{number(rule.needed)} elsewhere"
+        return text, "–"
     unit = _change_unit(instance, rule)
     needed = f"more{unit}" if rule.needed is None else quantity(rule.needed, unit.strip(), 6)
     return needed, quantity(rule.available, unit.strip(), 6)
@@ -602,15 +602,15 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
         console.print("no moves: the current placement stays")
     if found.binding:
         console.print("\nwhat binds", style="bold")
-        told = found.binding[:shown]
-        for rule in told:
+        rules = found.binding[:shown]
+        for rule in rules:
             line = f"  {rule.rule} on {printable(rule.where)}: {number(rule.used, 6)} of "
             line += number(rule.available, 6)
             if rule.buys:
                 gain = figure_text(instance, objective.unit, rule.buys)
                 line += f"; {number(rule.more)} more buys {gain}"
             console.print(line, soft_wrap=True)
-        print_rest(console, len(found.binding) - len(told), "rule", "--full")
+        print_rest(console, len(found.binding) - len(rules), "rule", "--full")
 
 
 def objective_line(instance: Instance, found: Explanation) -> str:

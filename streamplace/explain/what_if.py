@@ -149,8 +149,8 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
     with suppress(StreamplaceError):
         # all other tasks are fixed: only what was lost is placed
         rest = held(changed, node)
-        asked = Settings(time_limit=_SECONDS, repair=aim is None, explain=0.0)
-        found = solve_pinned(rest, aim, PORTFOLIO, asked)
+        settings = Settings(time_limit=_SECONDS, repair=aim is None, explain=0.0)
+        found = solve_pinned(rest, aim, PORTFOLIO, settings)
         if found.plan is not None and found.feasible:
             return Carried(found.plan.node_indices(rest), None, tuple(lost.tolist()))
     # as `rate_after_loss` has it: heaviest first, whatever rates and sets that breaks
@@ -163,12 +163,12 @@ def print_carried(console: Console, instance: Instance, carried: Carried) -> Non
     anew, lost = carried.placed_anew(instance), carried.unplaced(instance)
     if anew:
         shown = listed([f"{task} on {node}" for task, node in anew.items()], _SHOWN)
-        told = f"{plural(len(anew), 'task')} placed anew: {shown}"
-        console.print(printable(told), soft_wrap=True)
+        text = f"{plural(len(anew), 'task')} placed anew: {shown}"
+        console.print(printable(text), soft_wrap=True)
     if lost:
         shown = listed(lost, _SHOWN)
-        told = f"{plural(len(lost), 'task')} without a node: {shown}; figures of the whole "
-        console.print(printable(f"{told}job are unknown"), soft_wrap=True)
+        text = f"{plural(len(lost), 'task')} without a node: {shown}; figures of the whole "
+        console.print(printable(f"{text}job are unknown"), soft_wrap=True)
 
 
 def words(case: Sequence[Change]) -> str:
@@ -209,13 +209,13 @@ class Course:
     unbudgeted: str | None = None
 
 
-def aim_of(instance: Instance, method: str | None, asked: Settings) -> Aim | None:
+def aim_of(instance: Instance, method: str | None, settings: Settings) -> Aim | None:
     """Return what `solve` would solve an instance for; ``None`` where nothing suits it."""
-    goal = goal_of(instance, asked.objective, asked.target_rate)
+    goal = goal_of(instance, settings.objective, settings.target_rate)
     try:
         if method in (None, PORTFOLIO):
-            relaxed = asked_of(instance, asked.ignore, asked.target_rate)
-            method = choose_method(relaxed, asked.time_limit, goal).name
+            relaxed = asked_of(instance, settings.ignore, settings.target_rate)
+            method = choose_method(relaxed, settings.time_limit, goal).name
         assert method is not None
         chosen, _ = aim(get_method(method), goal, {})
     except InvalidInput:  # reported where the instance itself is solved
@@ -223,33 +223,33 @@ def aim_of(instance: Instance, method: str | None, asked: Settings) -> Aim | Non
     return Aim(chosen.objective, method, goal is not None)
 
 
-def course_of(changed: Instance, aim_: Aim, method: str | None, asked: Settings) -> Course:
+def course_of(changed: Instance, aim_: Aim, method: str | None, settings: Settings) -> Course:
     """Return how a changed instance is solved, so that the aim of the case as it is stays.
 
     Where options or a solver go with the method that was asked for, no other will do.
 
     `aim_`: of the case as it is.
     `method`: the method that was asked for; ``None`` or `PORTFOLIO` where none was.
-    `asked`: as `solve` takes it.
+    `settings`: as `solve` takes it.
     Raises `InvalidInput`: no method suits that may be taken; `UnsuitableMethod`, a kind of it, with
         the reasons.
     """
-    bound = bool(asked.options) or asked.solver is not None
-    relaxed = asked_of(changed, asked.ignore, asked.target_rate)
+    bound = bool(settings.options) or settings.solver is not None
+    relaxed = asked_of(changed, settings.ignore, settings.target_rate)
     named = method not in (None, PORTFOLIO)
     goal = aim_.objective
     try:
-        why = _refusal(aim_, relaxed, repair=asked.repair)
+        why = _refusal(aim_, relaxed, repair=settings.repair)
         if why is None and named:
             return Course(method, goal if aim_.asked else None)
         # options and a solver are the method's own: no other method can take them
         if why is not None and named and bound:
             raise why
-        first = next(choices(relaxed, asked.time_limit, goal, aim_.method))
+        first = next(choices(relaxed, settings.time_limit, goal, aim_.method))
     except InvalidInput as error:
         if aim_.asked or (named and bound):
             raise
-        choice = choose_method(relaxed, asked.time_limit)
+        choice = choose_method(relaxed, settings.time_limit)
         other = get_method(choice.name).objective
         departs = f"another objective, {other} instead of {goal}: {_reason(error, aim_.method)}"
         return Course(PORTFOLIO, other, None, departs)
@@ -260,23 +260,27 @@ def course_of(changed: Instance, aim_: Aim, method: str | None, asked: Settings)
     return Course(PORTFOLIO, goal, aim_.method, departs, aim_.method if free else None)
 
 
-def follow(changed: Instance, course: Course, asked: Settings) -> Result:
+def follow(changed: Instance, course: Course, settings: Settings) -> Result:
     """Solve a changed instance as `course_of` says."""
-    asked = replace(asked, objective=course.objective, prefer=course.prefer)
+    settings = replace(settings, objective=course.objective, prefer=course.prefer)
     if course.unbudgeted is not None:
-        found = _unbudgeted(changed, course.unbudgeted, asked)
+        found = _unbudgeted(changed, course.unbudgeted, settings)
         if found is not None:
             return found
-    found = solve(changed, course.method, asked)
+    found = solve(changed, course.method, settings)
     return replace(found, departs=course.departs) if course.departs else found
 
 
-def _unbudgeted(changed: Instance, method: str, asked: Settings) -> Result | None:
+def _unbudgeted(changed: Instance, method: str, settings: Settings) -> Result | None:
     """Solve without budgets of moves; ``None`` where the plan does not keep them by itself."""
     # its bound holds with them all the more
-    seconds = _UNBUDGETED * (SECONDS if asked.time_limit is None else asked.time_limit)
+    seconds = _UNBUDGETED * (SECONDS if settings.time_limit is None else settings.time_limit)
     free = replace(
-        asked, time_limit=seconds, ignore=(*asked.ignore, *BUDGET_NAMES), prefer=None, explain=0.0
+        settings,
+        time_limit=seconds,
+        ignore=(*settings.ignore, *BUDGET_NAMES),
+        prefer=None,
+        explain=0.0,
     )
     try:
         found = solve(changed, method, free)
@@ -287,24 +291,24 @@ def _unbudgeted(changed: Instance, method: str, asked: Settings) -> Result | Non
         return None
     nodes, slots = found.plan.node_indices(changed), found.plan.slot_indices(changed)
     judged = evaluate_indices(
-        without_limits(changed, asked.ignore), nodes, slots, asked.objective or ""
+        without_limits(changed, settings.ignore), nodes, slots, settings.objective or ""
     )
-    kept = tuple(name for name in found.ignored if name in asked.ignore)
-    return replace(found, evaluation=judged, ignored=kept) if judged.feasible else None
+    still_ignored = tuple(name for name in found.ignored if name in settings.ignore)
+    return replace(found, evaluation=judged, ignored=still_ignored) if judged.feasible else None
 
 
 def solve_pinned(
-    changed: Instance, aim_: Aim | None, method: str | None, asked: Settings
+    changed: Instance, aim_: Aim | None, method: str | None, settings: Settings
 ) -> Result:
     """Solve a changed instance for the aim of the case as it is.
 
     `aim_`: of the case as it is (`aim_of`); ``None`` to solve it as any instance.
-    `method`, `asked`: as `solve` takes them.
+    `method`, `settings`: as `solve` takes them.
     Returns its `departs` says where method or objective had to be another.
     """
     if aim_ is None:
-        return solve(changed, method, asked)
-    return follow(changed, course_of(changed, aim_, method, asked), asked)
+        return solve(changed, method, settings)
+    return follow(changed, course_of(changed, aim_, method, settings), settings)
 
 
 def _refusal(aim_: Aim, relaxed: Instance, *, repair: bool) -> UnsuitableMethod | None:

@@ -237,9 +237,9 @@ def may_leave(instance: Instance) -> Bools:
     while sets:
         # greedy hitting set: the node that most tasks need stays
         uses = np.bincount([n for nodes in sets for n in nodes], minlength=instance.num_nodes)
-        kept = int(uses.argmax())
-        free[kept] = False
-        sets = {nodes for nodes in sets if kept not in nodes}
+        staying = int(uses.argmax())
+        free[staying] = False
+        sets = {nodes for nodes in sets if staying not in nodes}
     return free
 
 

@@ -58,7 +58,7 @@ class Guarded(Policy):
 
     def decide(self, state: State, instance: Instance, now: float) -> Decision:
         """Ask the policy, and hold back what is not worth it, or too early."""
-        inner, wanted = state.get("policy", {}), remembered(state, "wanted", 0, whole=True)
+        inner, streak = state.get("policy", {}), remembered(state, "wanted", 0, whole=True)
         changed = remembered(state, "changed", least=-math.inf)
         if not isinstance(inner, dict):
             raise InvalidInput(Problem("state.policy", inner, "is no object", "begin a new state"))
@@ -69,19 +69,19 @@ class Guarded(Policy):
             return replace(decision, state=after, otherwise=None)
         otherwise = inner if decision.otherwise is None else decision.otherwise
         # what the policy believes if its change is not carried out
-        held = {"policy": otherwise, "wanted": wanted + 1, "changed": changed}
+        waiting = {"policy": otherwise, "wanted": streak + 1, "changed": changed}
         why_not, figures = self._worth(decision, instance)
         reason = "; ".join(filter(None, (decision.reason, figures)))
         if why_not is not None:
-            held["wanted"] = 0
-        elif wanted + 1 < self.confirm:
-            why_not = f"wanted at {wanted + 1} of {self.confirm} looks in a row"
+            waiting["wanted"] = 0
+        elif streak + 1 < self.confirm:
+            why_not = f"wanted at {streak + 1} of {self.confirm} looks in a row"
         # a clock that was set back must not make it wait for years
         elif changed is not None and 0 <= now - changed < self.cool_down:
             why_not = f"cooling down, {self.cool_down - (now - changed):.0f} s more"
         if why_not is not None:
-            return Decision(held, f"{reason}; {why_not}", release=decision.release)
-        return replace(decision, state={**after, "changed": now}, reason=reason, otherwise=held)
+            return Decision(waiting, f"{reason}; {why_not}", release=decision.release)
+        return replace(decision, state={**after, "changed": now}, reason=reason, otherwise=waiting)
 
     def _worth(self, decision: Decision, instance: Instance) -> tuple[str | None, str]:
         """Return why a change is not worth it, or ``None``, and its figures in words."""
@@ -94,10 +94,10 @@ class Guarded(Policy):
             return None, "tasks without a node get one"
         if worse := worsened(now.violations, then.violations):
             return f"the plan violates {worse[0]}", ""
-        told, best = [], 0.0
+        figures, best = [], 0.0
         excess = [excess_of(there, e.violations) for e in (now, then)]
         if excess[0] > 0:
-            told.append(f"excess {excess[0]:.4g} now, {excess[1]:.4g} planned")
+            figures.append(f"excess {excess[0]:.4g} now, {excess[1]:.4g} planned")
             # relief beyond rounding counts even if the objective gets no better
             less = excess[0] - excess[1]
             if less > rounding_of(there, now.violations):
@@ -105,17 +105,17 @@ class Guarded(Policy):
         gain = gain_of(decision.objective, now, then)
         if gain is not None:
             before, value, share = gain
-            told.append(
+            figures.append(
                 f"{decision.objective} {before:.6g} now, {value:.6g} planned ({share:+.1%})"
             )
             # the larger of both: less excess, or a better objective
             best = max(best, share)
-        elif not told:
+        elif not figures:
             return None, ""
         scales = decision.add or decision.mark or decision.recall
         enough = scales or (best > 0 and best >= self.gain)
         why_not = None if enough else "not worth the moves"
-        return why_not, ", ".join(told)
+        return why_not, ", ".join(figures)
 
 
 def gain_of(
@@ -179,15 +179,15 @@ class StateFile:
             self._check(content)
         except InvalidInput as error:
             remedy = "name another file, or remove it to begin anew"
-            told = [Problem(p.path, p.value, p.reason, remedy) for p in error.problems]
-            raise InvalidInput(told, str(self.path)) from None
+            problems = [Problem(p.path, p.value, p.reason, remedy) for p in error.problems]
+            raise InvalidInput(problems, str(self.path)) from None
         state: State = content["state"]
         return state
 
     def _check(self, content: Any) -> None:
-        told = content.get("format") if isinstance(content, dict) else None
-        if told != STATE_FORMAT:
-            raise InvalidInput(Problem("format", told, f"is not {STATE_FORMAT}"))
+        stated = content.get("format") if isinstance(content, dict) else None
+        if stated != STATE_FORMAT:
+            raise InvalidInput(Problem("format", stated, f"is not {STATE_FORMAT}"))
         if content.get("policy") != self.policy:
             reason = f"is not the policy {self.policy}"
             raise InvalidInput(Problem("policy", content.get("policy"), reason))

@@ -136,8 +136,8 @@ def _links(instance: Instance, cluster: Cluster, base: NDArray[np.int64]) -> Lin
     table = instance.links
     if not len(table.ids):
         return table
-    own = [i for i, name in enumerate(cluster.ids) if name == instance.nodes.ids[base[i]]]
-    index = {int(base[i]): i for i in own}
+    originals = [i for i, name in enumerate(cluster.ids) if name == instance.nodes.ids[base[i]]]
+    index = {int(base[i]): i for i in originals}
     members, indptr = [], [0]
     for link in range(len(table.ids)):
         listed = table.node_indices[table.node_indptr[link] : table.node_indptr[link + 1]]

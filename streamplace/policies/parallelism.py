@@ -122,40 +122,40 @@ class ScalePolicy(_Parallelism):
 
     def decide(self, state: State, instance: Instance, now: float) -> Decision:
         """Scale where what runs carries too little, or far more than is needed."""
-        held = np.bincount(instance.tasks.node[instance.tasks.node >= 0],
+        in_use = np.bincount(instance.tasks.node[instance.tasks.node >= 0],
                            minlength=instance.num_nodes) > 0  # fmt: skip
         marked = [name for name in _marked(state) if name in instance.nodes.ids]
-        free = tuple(name for name in marked if not held[instance.nodes.ids.index(name)])
+        free = tuple(name for name in marked if not in_use[instance.nodes.ids.index(name)])
         state = {**state, "marked": [name for name in marked if name not in free]}
         evaluation = judged(instance)
         carried = 0.0 if evaluation is None else evaluation.sustainable_rate
         if carried is None:
             return Decision(state, "nothing grows with the input", release=free)
-        told = f"carries {carried:.4g} × the input" if evaluation else "tasks without a node"
+        reason = f"carries {carried:.4g} × the input" if evaluation else "tasks without a node"
         if self.least <= carried <= self.most:
-            return Decision(state, told, release=free)
-        found = scale(instance, self.headroom, seed=self.seed)
-        if found.plan is None:
-            why = "proven that no plan" if found.infeasible else "no plan was found that"
-            return Decision(state, f"{told}; {why} carries {self.headroom:g} ×", release=free)
-        changed = _changed(instance, found.parallelism)
-        nodes = {*found.plan.assignment.values()}
+            return Decision(state, reason, release=free)
+        scaled = scale(instance, self.headroom, seed=self.seed)
+        if scaled.plan is None:
+            why = "proven that no plan" if scaled.infeasible else "no plan was found that"
+            return Decision(state, f"{reason}; {why} carries {self.headroom:g} ×", release=free)
+        changed = _changed(instance, scaled.parallelism)
+        nodes = {*scaled.plan.assignment.values()}
         # fewer nodes, or as many with fewer tasks: else a change brings nothing
-        fewer = (len(nodes), len(found.plan.assignment)) < (int(held.sum()), instance.num_tasks)
+        fewer = (len(nodes), len(scaled.plan.assignment)) < (int(in_use.sum()), instance.num_tasks)
         if carried >= self.least and not fewer:
-            return Decision(state, f"{told}; no fewer nodes or tasks do", release=free)
+            return Decision(state, f"{reason}; no fewer nodes or tasks do", release=free)
         mark = tuple(
-            name for n, name in enumerate(instance.nodes.ids) if held[n] and name not in nodes
+            name for n, name in enumerate(instance.nodes.ids) if in_use[n] and name not in nodes
         )
-        add = tuple(Added(name, like) for name, like in found.plan.added_nodes.items())
+        add = tuple(Added(name, like) for name, like in scaled.plan.added_nodes.items())
         parts = [
-            told,
+            reason,
             f"{len(nodes)} nodes carry {self.headroom:g} ×",
             _in_words(instance, changed),
         ]
         return Decision(
             {**state, "marked": sorted({*state["marked"], *mark})},
-            "; ".join(filter(None, parts)), found.plan, None, add, mark, (), free,
+            "; ".join(filter(None, parts)), scaled.plan, None, add, mark, (), free,
             parallelism=changed, objective="sustainable_rate", otherwise=state,
         )  # fmt: skip
 

@@ -51,8 +51,8 @@ def attempt(
         return None, str(error)
     if str(result.termination) == "interrupted":
         raise KeyboardInterrupt
-    told = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
-    return result, told if result.plan is None else ""
+    why = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
+    return result, why if result.plan is None else ""
 
 
 def kept(instance: Instance, termination: str, note: str = "") -> Planned:
@@ -123,14 +123,14 @@ class ByMethod(Planner):
             return Planned(None, "error", False, why)
         if result.plan is None:
             return Planned(None, str(result.termination), False, why)
-        told = [f"ignored: {', '.join(result.ignored)}"] if result.ignored else []
+        notes = [f"ignored: {', '.join(result.ignored)}"] if result.ignored else []
         if result.mending is not None:
-            told.append(str(result.mending))
+            notes.append(str(result.mending))
         return Planned(
             Deployment.whole(result.plan.node_indices(instance)),
             str(result.termination),
             result.feasible,
-            "; ".join(told),
+            "; ".join(notes),
             objective=result.objective.value if result.objective else None,
             bound=result.bound if result.bound_of == "problem" else None,
             plan=result.plan,

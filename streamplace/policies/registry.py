@@ -70,23 +70,23 @@ def read_policy(
     `scaling`, `costs`, `plan_first`: of `Algorithm1`, for what plans on the nodes there are.
     Raises `InvalidInput`: no such policy or option.
     """
-    made = read_planner(policy, seed, time_limit) if isinstance(policy, str) else policy
-    if isinstance(made, Planner):
+    parsed = read_planner(policy, seed, time_limit) if isinstance(policy, str) else policy
+    if isinstance(parsed, Planner):
         rule = NoScaling() if scaling is None else scaling
-        return Algorithm1(made, rule, costs or CostModel(), seed, plan_first)
-    if isinstance(made, Policy):
-        return made
+        return Algorithm1(parsed, rule, costs or CostModel(), seed, plan_first)
+    if isinstance(parsed, Policy):
+        return parsed
     remedy = "derive it from streamplace.policies.policy.Policy"
-    raise InvalidInput(Problem("--policy", repr(made), "is no policy", remedy))
+    raise InvalidInput(Problem("--policy", repr(parsed), "is no policy", remedy))
 
 
 def read_planner(text: str, seed: int, time_limit: float | None = None) -> Policy | Planner:
     """Read what a text names: a policy of its own, or a planner for `Algorithm1`."""
     name, _, rest = text.partition(":")
     methods = method_names()
-    known = (*POLICIES.names(), *methods, CHOSEN)
-    if name not in known and (own := _TEXT.fullmatch(text)):
-        name, rest = own["name"], own["rest"] or ""
+    names = (*POLICIES.names(), *methods, CHOSEN)
+    if name not in names and (match := _TEXT.fullmatch(text)):
+        name, rest = match["name"], match["rest"] or ""
     given: dict[str, str] = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
@@ -97,16 +97,16 @@ def read_planner(text: str, seed: int, time_limit: float | None = None) -> Polic
             )
         given[key.strip()] = value.strip()
     registered = name in POLICIES.names() and (name not in methods or POLICIES.is_ours(name))
-    if registered or name not in known:
-        if name not in known and not _TEXT.fullmatch(name):
-            remedy = meant(name, known)
+    if registered or name not in names:
+        if name not in names and not _TEXT.fullmatch(name):
+            remedy = meant(name, names)
             if name in _OF_STUDIES:
                 remedy = "comes with streamplace-studies: pip install streamplace-studies"
             raise InvalidInput(Problem("--policy", name, "is no policy", remedy))
-        return _made(POLICIES.get(name), name, given, seed, time_limit)
+        return _instantiated(POLICIES.get(name), name, given, seed, time_limit)
     method = None if name == CHOSEN else get_method(name)
-    ours, theirs = _parted(_SOLVE, given)
-    settings = read_options(name, _SOLVE, ours, where=f"--policy {name}:{{}}")
+    solve_options, method_options = _parted(_SOLVE, given)
+    settings = read_options(name, _SOLVE, solve_options, where=f"--policy {name}:{{}}")
     if settings["time_limit"] is None:
         settings["time_limit"] = time_limit
     solvers = () if method is None else method.solvers
@@ -117,26 +117,28 @@ def read_planner(text: str, seed: int, time_limit: float | None = None) -> Polic
     if method is None and objective is not None:
         find_objective(objective)
     if method is None:
-        return ByMethod(None, settings, read_options(name, (), theirs, where="--policy solve:{}"))
-    options = method.read_options(theirs)
+        return ByMethod(
+            None, settings, read_options(name, (), method_options, where="--policy solve:{}")
+        )
+    options = method.read_options(method_options)
     aim(method, objective, options)
     return ByMethod(name, settings, options)
 
 
-def _made(
-    found: Registered, name: str, given: dict[str, str], seed: int, time_limit: float | None
+def _instantiated(
+    registered: Registered, name: str, given: dict[str, str], seed: int, time_limit: float | None
 ) -> Policy | Planner:
-    ours, theirs = _parted(found.options, given)
-    told = ours if found.passes_on else given
-    options = read_options(name, found.options, told, where=f"--policy {name}:{{}}")
-    made: Policy | Planner = found.make({**theirs, **options}, seed, time_limit)
-    return made
+    declared, passed_on = _parted(registered.options, given)
+    values = declared if registered.passes_on else given
+    options = read_options(name, registered.options, values, where=f"--policy {name}:{{}}")
+    policy: Policy | Planner = registered.make({**passed_on, **options}, seed, time_limit)
+    return policy
 
 
 def _planner_of(name: str, method: str, rest: Mapping[str, Any], seed: int, limit: Any) -> ByMethod:
     """Read the method that a policy plans with, and its options."""
-    told = ",".join(f"{key}={value}" for key, value in rest.items())
-    planner = read_planner(f"{method}:{told}", seed, limit)
+    text = ",".join(f"{key}={value}" for key, value in rest.items())
+    planner = read_planner(f"{method}:{text}", seed, limit)
     if not isinstance(planner, ByMethod):
         where = f"--policy {name}:method"
         raise InvalidInput(Problem(where, method, "is no method", "take one"))
@@ -149,9 +151,9 @@ def triggering(
     """Declare a `Trigger`; of its options ``method`` plans, what it has not goes to that."""
 
     def make(given: Mapping[str, Any], seed: int, time_limit: float | None) -> Planner:
-        own, rest = _parted(options, given)
-        method = own.pop("method")
-        return trigger(_planner_of(name, method, rest, seed, time_limit), **own)
+        settings, rest = _parted(options, given)
+        method = settings.pop("method")
+        return trigger(_planner_of(name, method, rest, seed, time_limit), **settings)
 
     return PolicyFactory(name, summary, make, options, passes_on=True)
 
@@ -174,11 +176,11 @@ _WITH_NODES = (
 
 
 def _with_nodes(given: Mapping[str, Any], seed: int, time_limit: float | None) -> Policy:
-    own, rest = _parted(_WITH_NODES, given)
-    planner = _planner_of("algorithm-1", own.pop("method"), rest, seed, time_limit)
-    costs = CostModel(own.pop("serialise"), own.pop("deserialise"))
-    own = {key: value for key, value in own.items() if value is not None}
-    return Algorithm1(planner, ScalingChoice("utilisation", own).make(), costs, seed)
+    settings, rest = _parted(_WITH_NODES, given)
+    planner = _planner_of("algorithm-1", settings.pop("method"), rest, seed, time_limit)
+    costs = CostModel(settings.pop("serialise"), settings.pop("deserialise"))
+    settings = {key: value for key, value in settings.items() if value is not None}
+    return Algorithm1(planner, ScalingChoice("utilisation", settings).make(), costs, seed)
 
 
 ALGORITHM_1 = PolicyFactory(

@@ -111,12 +111,12 @@ class RateTrigger(Trigger):
             # limits beside those that the rate measures are violated no more than now
             binding, pair = SUSTAINABLE_RATE.binding(instance), (running, fresh.placement)
             broken = [evaluate_indices(binding, node).violations for node in pair]
-            taken = worth and not worsened(*broken)
-            what = ", the plan" if taken else "; the new plan carries"
-            return taken, f"{short}{what} {then:.4g}"
+            accepted = worth and not worsened(*broken)
+            what = ", the plan" if accepted else "; the new plan carries"
+            return accepted, f"{short}{what} {then:.4g}"
 
-        made = {SINCE_PLAN: 0}
-        return self.replan(instance, seed, judge, made, made)
+        reset = {SINCE_PLAN: 0}
+        return self.replan(instance, seed, judge, reset, reset)
 
 
 def _is_part(node: Ints) -> bool:
@@ -205,12 +205,12 @@ class StormTrigger(Trigger):
     def _overloaded_for(self, instance: Instance, memory: Memory, elapsed: float) -> Any:
         """(N,) seconds for which each node has been at or above its capacity without a break."""
         loads = node_loads(instance, instance.tasks.node)[:, 0]
-        known = memory.get(OVERLOADED, {})
-        if not isinstance(known, dict):
+        seconds = memory.get(OVERLOADED, {})
+        if not isinstance(seconds, dict):
             remedy = "begin a new state"
-            raise InvalidInput(Problem(f"state.{OVERLOADED}", known, "is no object", remedy))
+            raise InvalidInput(Problem(f"state.{OVERLOADED}", seconds, "is no object", remedy))
         where = f"state.{OVERLOADED}"
-        before = np.array([remembered(known, n, 0.0, where) or 0.0 for n in instance.nodes.ids])
+        before = np.array([remembered(seconds, n, 0.0, where) or 0.0 for n in instance.nodes.ids])
         # 1e-9: at capacity but for rounding
         full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
         return np.where(full, before + elapsed, 0.0)

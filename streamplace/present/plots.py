@@ -222,13 +222,13 @@ def draw_lines(
     names = [str(name) for name in columns or [c for c in table.columns if c != x]]
     style = styles((name, name.lower()) for name in names)
     for place, name in enumerate(names):
-        known = table[[x, name]].dropna()
+        points = table[[x, name]].dropna()
         # later lines are drawn over earlier ones: one a step broader for each that hides it
         covers = sum(_same(table[name], table[other]) for other in names[place + 1 :])
-        line = {**style[name].line, "markevery": markers(len(known))}
+        line = {**style[name].line, "markevery": markers(len(points))}
         if covers:
             line |= {"linewidth": 1.8 + 2.0 * covers, "markersize": 5.5 + 2.5 * covers}
-        axes.plot(known[x], known[name], label=style[name].label, **line)
+        axes.plot(points[x], points[name], label=style[name].label, **line)
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, MaxNLocator) and all(float(place).is_integer() for place in table[x]):
         locator.set_params(integer=True)
@@ -239,10 +239,10 @@ def draw_lines(
 
 def _same(one: pd.Series, other: pd.Series) -> bool:
     """Return whether one line is covered by another all along."""
-    known = one.notna()
-    away = (one[known] - other[known]).abs()
-    most = float(one[known].abs().max()) if known.any() else 0.0
-    return bool(known.any() and away.notna().all() and (away <= 5e-3 * most).all())
+    has_value = one.notna()
+    away = (one[has_value] - other[has_value]).abs()
+    most = float(one[has_value].abs().max()) if has_value.any() else 0.0
+    return bool(has_value.any() and away.notna().all() and (away <= 5e-3 * most).all())
 
 
 def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:

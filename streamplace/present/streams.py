@@ -217,10 +217,10 @@ def _forgotten_sent_again() -> Iterator[None]:
     # an interrupt in a finaliser or a callback of C is printed by Python, and lost
     before = sys.unraisablehook
 
-    def hook(told: Any) -> None:
-        if not isinstance(told.exc_value, KeyboardInterrupt):
-            return before(told)
-        number = next((n for n in told.exc_value.args if isinstance(n, int)), signal.SIGINT)
+    def hook(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            return before(unraisable)
+        number = next((n for n in unraisable.exc_value.args if isinstance(n, int)), signal.SIGINT)
         _thread.start_new_thread(_again, (number,))
         return None
 
@@ -283,7 +283,7 @@ def load_all(plugins: Plugins[T]) -> list[T]:
     return found
 
 
-def print_all(plugins: Plugins[Any], told: Callable[[Any], list[str]], *, as_json: bool) -> None:
+def print_all(plugins: Plugins[Any], remarks: Callable[[Any], list[str]], *, as_json: bool) -> None:
     """List all plug-ins of a kind: each as plain data, or what is reported of it and its
     options.
     """
@@ -292,7 +292,7 @@ def print_all(plugins: Plugins[Any], told: Callable[[Any], list[str]], *, as_jso
         print_json([plugin.to_dict() for plugin in found])
         return
     blocks = [
-        "\n".join([f"{p.name}: {p.summary}", *told(p), *option_lines(p.options)]) for p in found
+        "\n".join([f"{p.name}: {p.summary}", *remarks(p), *option_lines(p.options)]) for p in found
     ]
     write_stdout("\n\n".join(blocks) + "\n")
 
@@ -335,9 +335,9 @@ def describe(error: StreamplaceError) -> str:
 def problem_lines(problems: list[Problem], shown: int = SHOWN) -> list[str]:
     """Lay problems out in columns; after `shown` of them only their number is reported."""
     rows = []
-    for told in problems[:shown]:
-        value = "" if told.value is None else shorten(told.value)
-        rows.append([*map(printable, (told.path, value, told.reason, told.remedy))])
+    for problem in problems[:shown]:
+        value = "" if problem.value is None else shorten(problem.value)
+        rows.append([*map(printable, (problem.path, value, problem.reason, problem.remedy))])
     path_width = min(_WIDEST_PATH, max((len(row[0]) for row in rows), default=0))
     value_width = min(_WIDEST_VALUE, max((len(row[1]) for row in rows), default=0))
     lines = []

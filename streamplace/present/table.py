@@ -113,16 +113,16 @@ class Table:
     def shown(self) -> Table:
         """The table as people read it: the first rows, without columns that hold nothing there."""
         rows = self.rows[:MOST_ROWS]
-        held = [
+        is_filled = [
             number < self.lead or any(line[number].value not in (None, "") or line[number].note
                                       for line in rows)
             for number in range(len(self.columns))
         ]  # fmt: skip
         cut, columns = replace(self, num_more=self.num_rows - len(rows), rows=rows), self.columns
-        if not rows or all(held):
+        if not rows or all(is_filled):
             return cut
-        lines = tuple(tuple(itertools.compress(line, held)) for line in rows)
-        return replace(cut, columns=tuple(itertools.compress(columns, held)), rows=lines)
+        lines = tuple(tuple(itertools.compress(line, is_filled)) for line in rows)
+        return replace(cut, columns=tuple(itertools.compress(columns, is_filled)), rows=lines)
 
     @property
     def unit(self) -> str:
@@ -147,12 +147,12 @@ class Table:
 
     def is_spanned(self, line: tuple[Cell, ...]) -> bool:
         """Whether a row says one thing only, in its first cell after those that name it."""
-        said = line[self.lead :]
+        cells = line[self.lead :]
         return (
-            bool(said)
-            and bool(said[0].note)
-            and all(cell.value is None for cell in said)
-            and not any(cell.note for cell in said[1:])
+            bool(cells)
+            and bool(cells[0].note)
+            and all(cell.value is None for cell in cells)
+            and not any(cell.note for cell in cells[1:])
         )
 
 
@@ -230,17 +230,17 @@ def _csv_texts(values: Any) -> list[str]:
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind not in ("f", "i"):
         # few names stand in many rows
-        known: dict[str, str] = {}
+        cache: dict[str, str] = {}
         return [
-            (known.get(x) or known.setdefault(x, _csv_text(x))) if type(x) is str else _csv_text(x)
+            (cache.get(x) or cache.setdefault(x, _csv_text(x))) if type(x) is str else _csv_text(x)
             for x in values
         ]
     import numpy as np
 
     numbers = np.ascontiguousarray(values)
     # by their bits, as -0.0 is no 0.0
-    found, place = np.unique(numbers.view(f"i{numbers.itemsize}"), return_inverse=True)
-    texts = [_csv_text(number) for number in found.view(numbers.dtype).tolist()]
+    distinct, place = np.unique(numbers.view(f"i{numbers.itemsize}"), return_inverse=True)
+    texts = [_csv_text(number) for number in distinct.view(numbers.dtype).tolist()]
     return list(np.array(texts, dtype=object)[place])
 
 
@@ -439,8 +439,8 @@ def _heading(column: Column, *, units: bool = True) -> list[str]:
     """Return a heading in short lines."""
     words = printable(column.label).split()
     words += ["%"] if units and column.kind in ("share", "gap") else []
-    told = " ".join(words)
-    return textwrap.wrap(told, 9, break_long_words=False, break_on_hyphens=False) or [""]
+    text = " ".join(words)
+    return textwrap.wrap(text, 9, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _text(cell: Cell, column: Column) -> Text:

@@ -96,9 +96,9 @@ def size_line(instance: Instance) -> str:
         parts.append(f"traffic {figure(instance, 'rate', instance.total_traffic)}")
     if len(instance.links.ids):
         parts.append(plural(len(instance.links.ids), "link"))
-    known = int((instance.tasks.node >= 0).sum())
-    if known:
-        of = "" if instance.has_current else f" of {plural(known, 'task')}"
+    placed = int((instance.tasks.node >= 0).sum())
+    if placed:
+        of = "" if instance.has_current else f" of {plural(placed, 'task')}"
         parts.append(f"current placement{of} known")
     leaving = int((~instance.open_nodes).sum())
     if leaving:
@@ -155,17 +155,17 @@ def _fits(table: Table, console: Console) -> bool:
 def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table:
     assert evaluation.node_loads is not None
     assert evaluation.node_tasks is not None
-    told = ["fullest resource"] if cells == "fullest" else list(instance.resources)
-    table = plain_table(["node", *told, "tasks"], right=["tasks"])
+    headings = ["fullest resource"] if cells == "fullest" else list(instance.resources)
+    table = plain_table(["node", *headings, "tasks"], right=["tasks"])
     # bytes need their unit to be short; what the others are is reported by the figures below
     units = [unit if is_bytes(unit) else "" for unit in map(instance.units.get, instance.resources)]
     for i in _nodes_shown(instance, evaluation):
         node = instance.nodes.ids[i]
         row: list[Text] = [_node_cell(instance, evaluation, i)]
-        held = np.array([evaluation.node_loads[node][resource] for resource in instance.resources])
+        used = np.array([evaluation.node_loads[node][resource] for resource in instance.resources])
         room = instance.nodes.capacity[i]
-        full = (held > room) & (held <= room + slack(room))  # by rounding alone
-        loads = list(zip(np.where(full, room, held).tolist(), room.tolist(), strict=True))
+        full = (used > room) & (used <= room + slack(room))  # by rounding alone
+        loads = list(zip(np.where(full, room, used).tolist(), room.tolist(), strict=True))
         if cells == "fullest":
             most = max(range(len(loads)), key=lambda r: _share(*loads[r]))
             row.append(
@@ -235,20 +235,20 @@ def metric_table(
 
     What was optimised is reported even where it is a figure that tables leave out; sums come first.
     """
-    asked = find_objective(objective) if objective and objective not in BY_NAME else None
-    shown = {one.name for one in asked.singles} if asked else {objective}
+    optimised = find_objective(objective) if objective and objective not in BY_NAME else None
+    shown = {one.name for one in optimised.singles} if optimised else {objective}
     headings = [heading for heading, _ in columns]
     table = plain_table(["", *headings], right=headings)
-    for level in asked.levels if asked else ():
+    for level in optimised.levels if optimised else ():
         if level.parts:
             sums = (figure(instance, level.unit, level.read(found)) for _, found in columns)
             table.add_row(printable(level.label), *sums)
-    for told in FIGURES:
-        values = [getattr(evaluation, told.name) for _, evaluation in columns]
-        left_out = not told.single or (told.quiet and told.name not in shown)
+    for metric in FIGURES:
+        values = [getattr(evaluation, metric.name) for _, evaluation in columns]
+        left_out = not metric.single or (metric.quiet and metric.name not in shown)
         if left_out or all(value is None for value in values):
             continue
-        table.add_row(told.label, *(figure(instance, told.unit, value) for value in values))
+        table.add_row(metric.label, *(figure(instance, metric.unit, value) for value in values))
     for resource in instance.resources:
         values = [(evaluation.deviation or {}).get(resource) for _, evaluation in columns]
         if any(value is not None for value in values):
@@ -258,10 +258,10 @@ def metric_table(
 
 def carries_line(evaluation: Evaluation | None) -> Text | None:
     """Name the bottleneck as the input grows, and the next one; nothing where nothing is full."""
-    told = [] if evaluation is None else evaluation.saturation or []
-    if not told:
+    bottlenecks = [] if evaluation is None else evaluation.saturation or []
+    if not bottlenecks:
         return None
-    first, *others = told
+    first, *others = bottlenecks
     text = f"{_full(first)} at {number(first['rate'])} × current input{_way_out(first)}"
     if others:
         after = (f"{_full(e)}, {number(e['rate'])} ×{_way_out(e)}" for e in others)
@@ -295,15 +295,15 @@ def print_undrained(console: Console, evaluation: Evaluation | None) -> None:
 
     The first line of every answer: a plan that was asked to empty nodes and did not is no success.
     """
-    left = None if evaluation is None else evaluation.undrained
-    if left is None:
+    undrained = None if evaluation is None else evaluation.undrained
+    if undrained is None:
         return
-    nodes = list(left["nodes"])
+    nodes = list(undrained["nodes"])
     shown = ", ".join(nodes[:SHOWN_LEAVING]) + (", …" if len(nodes) > SHOWN_LEAVING else "")
-    told = f"{plural(left['count'], 'task')} on leaving {shown}"
-    why = left["why"]
+    text = f"{plural(undrained['count'], 'task')} on leaving {shown}"
+    why = undrained["why"]
     reasons = [w if len(why) == 1 else f"{count:,}: {w}" for w, count in why.items()]
-    line = printable(f"  {told} ({'; '.join(reasons)})")
+    line = printable(f"  {text} ({'; '.join(reasons)})")
     console.print(Text.assemble(("not drained", "bold yellow"), line), soft_wrap=True)
 
 
@@ -347,8 +347,8 @@ def print_violations(console: Console, violations: Sequence[Violation]) -> None:
     table = plain_table(["rule", "where", *figures], right=figures)
     for violation in violations[:SHOWN_VIOLATIONS]:
         amounts = (violation.needed, violation.available, violation.amount)
-        told = (quantity(amount, digits=6) for amount in amounts)
-        table.add_row(violation.rule, name(violation.place), *told)
+        cells = (quantity(amount, digits=6) for amount in amounts)
+        table.add_row(violation.rule, name(violation.place), *cells)
     console.print(table)
     print_rest(console, len(violations) - SHOWN_VIOLATIONS, "violation")
 
@@ -463,8 +463,8 @@ def _task_table(instance: Instance, plan: Plan) -> Table:
         spread = ", ".join(f"{n} × {k}" for k, n in sorted(sizes.items(), reverse=True)[:4])
         spread += ", …" if len(sizes) > 4 else ""
         rate, threads = instance.operators.tuple_rate[o], (plan.threads or {}).get(operator, 0)
-        told = (number(float(rate)), f"{threads:,}", f"{len(places):,}", spread)
-        table.add_row(name(operator), name(instance.operators.model[o] or "–"), *told)
+        cells = (number(float(rate)), f"{threads:,}", f"{len(places):,}", spread)
+        table.add_row(name(operator), name(instance.operators.model[o] or "–"), *cells)
     return table
 
 
@@ -475,8 +475,8 @@ def _machine_table(plan: Plan, evaluation: Evaluation) -> Table:
         use = shares.get(node.id, {})
         where = f"{node.vm_type} in {node.rack}" if node.rack else node.vm_type
         bars = (_bar_cell(use.get(resource, 0.0)) for resource in ("cpu", "memory"))
-        held = f"{threads.get(node.id, 0):,}"
-        table.add_row(name(node.id), name(where), f"{node.slots}", *bars, held)
+        thread_count = f"{threads.get(node.id, 0):,}"
+        table.add_row(name(node.id), name(where), f"{node.slots}", *bars, thread_count)
     return table
 
 
@@ -562,8 +562,8 @@ class Steps:
         """Report what begins now."""
         if self._line is not None:
             now = time.perf_counter() - self._started
-            told = f"{now:6.1f} s  {text}"
-            self._line.say(told) if self._keep else self._line.show(told, now)
+            line = f"{now:6.1f} s  {text}"
+            self._line.say(line) if self._keep else self._line.show(line, now)
 
     def close(self) -> None:
         """Leave a clean line."""

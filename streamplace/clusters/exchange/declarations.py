@@ -171,11 +171,11 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
     Raises `InvalidInput`: the plan is for another instance, or leaves tasks out.
     """
     problems = []
-    told = plan.instance_sha256
-    if told not in (None, instance.sha256):
+    sha256 = plan.instance_sha256
+    if sha256 not in (None, instance.sha256):
         reason = f"is not the hash of this instance ({instance.sha256[:12]}…)"
         remedy = "export with the instance the plan was made for"
-        raise InvalidInput(Problem("instance_sha256", told, reason, remedy))
+        raise InvalidInput(Problem("instance_sha256", sha256, reason, remedy))
     node = plan.node_indices(instance)
     for name in [instance.tasks.ids[t] for t in (node < 0).nonzero()[0][:20]]:
         place = plan.assignment.get(name)
@@ -239,9 +239,9 @@ class Verdict(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as ``--json`` prints it."""
-        told = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
+        fields = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
         rows = [entry._asdict() for entry in self.differences]
-        return {"holds": self.holds, **told, "differences": rows}
+        return {"holds": self.holds, **fields, "differences": rows}
 
 
 @dataclass(frozen=True)
@@ -338,12 +338,16 @@ def weigh(
     """
     if not any(task["load"].get(resource) for task in tasks):
         ledger.warn(f"no task has any {resource}: every placement is as even as any other")
-    told = [node.get("capacity", {}).get(resource) for node in nodes]
-    known = [own for own, node in zip(told, nodes, strict=True) if not node.get("leaving")]
+    capacities = [node.get("capacity", {}).get(resource) for node in nodes]
+    staying = [
+        capacity
+        for capacity, node in zip(capacities, nodes, strict=True)
+        if not node.get("leaving")
+    ]
     # weight = capacity / largest capacity of a node that stays
-    if not known or not all(known) or min(known) == max(known):
+    if not staying or not all(staying) or min(staying) == max(staying):
         return
-    for node, own in zip(nodes, told, strict=True):
-        if own:
-            node["weight"] = own / max(known)
+    for node, capacity in zip(nodes, capacities, strict=True):
+        if capacity:
+            node["weight"] = capacity / max(staying)
     ledger.reading(f"an even share of {resource} is one in proportion to a node's capacity")

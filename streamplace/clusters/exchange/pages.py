@@ -231,19 +231,19 @@ class Reading:
 
 def completed(rates: Sequence[float | None]) -> list[float] | None:
     """Return rates of equals, unknown ones as the mean of the known; ``None`` if all are."""
-    known = [rate for rate in rates if rate is not None]
-    if not known:
+    reported = [rate for rate in rates if rate is not None]
+    if not reported:
         return None
-    mean = sum(known) / len(known)
+    mean = sum(reported) / len(reported)
     return [mean if rate is None else rate for rate in rates]
 
 
 def seconds_of(text: object) -> float | None:
     """Return a span such as ``1h 21m 20s``, ``4 minutes`` or ``0:04:00``, or a number, in s."""
-    told = text.strip().lower() if isinstance(text, str) else ""
-    for found in (pattern.fullmatch(told) for pattern in _SPANS):
-        if found and any(found.groups()):
-            return sum(unit * int(n or 0) for unit, n in zip(_UNITS, found.groups(), strict=True))
+    span = text.strip().lower() if isinstance(text, str) else ""
+    for match in (pattern.fullmatch(span) for pattern in _SPANS):
+        if match and any(match.groups()):
+            return sum(unit * int(n or 0) for unit, n in zip(_UNITS, match.groups(), strict=True))
     return as_number(text)
 
 

@@ -187,16 +187,16 @@ class WebClient:
         may_lack: bool = False,
     ) -> _Answer:
         address = self.address(path)
-        asked = address
+        url = address
         if pairs := [*self._query, *query.items()]:
-            asked += "?" + urllib.parse.urlencode(pairs)
+            url += "?" + urllib.parse.urlencode(pairs)
         self._requests += 1
         if self._requests > MAX_REQUESTS:
             reason = f"would be request {self._requests}; at most {MAX_REQUESTS} are made"
             raise InvalidInput(Problem(address, None, reason, _SAVE))
-        sent = {"Accept": "application/json"} | dict(headers or {})
+        all_headers = {"Accept": "application/json"} | dict(headers or {})
         try:
-            data, answer = self._fetch(urllib.request.Request(asked, headers=sent))
+            data, answer = self._fetch(urllib.request.Request(url, headers=all_headers))
         except urllib.error.HTTPError as error:
             error.close()
             if may_lack and error.code == HTTPStatus.NOT_FOUND:

@@ -301,20 +301,22 @@ class Cluster:
         """
         before = self.managers()
         entries = self._entries()
-        jobs = [self._job(entry, own) for entry, own in entries]
+        jobs = [self._job(entry, is_chosen) for entry, is_chosen in entries]
         if interval is None:
             interval = interval_of(self.client.maybe("jobmanager/config"))
-        chosen = [job for job, (_, own) in zip(jobs, entries, strict=True) if own and job]
+        chosen = [
+            job for job, (_, is_chosen) in zip(jobs, entries, strict=True) if is_chosen and job
+        ]
         metrics, used, passed = self._metrics(chosen, interval, sorted(m.id for m in before))
-        for job, (entry, own) in zip(jobs, entries, strict=True):
-            self._take_vertices(job, entry, own, passed)
+        for job, (entry, is_chosen) in zip(jobs, entries, strict=True):
+            self._take_vertices(job, entry, is_chosen, passed)
         self.ledger.check()
         for job in chosen:
             for vertex in job.vertices.values():
                 pages.take_metrics(metrics.get(_at(job, vertex.id), ()), vertex)
         # again, so that nothing came, left or ended while the pages were read
         after = self.managers()
-        self._still(before, after, [entry for entry, own in entries if own])
+        self._still(before, after, [entry for entry, is_chosen in entries if is_chosen])
         self.ledger.check()
         return Found(after, [job for job in jobs if job is not None], used)
 
@@ -323,14 +325,14 @@ class Cluster:
         kind: Any,
         path: str,
         entry: pages.Listed | None = None,
-        own: bool = True,
+        is_chosen: bool = True,
         name: str = "",
     ) -> Any:
         """Return a page as its type; ``None`` with its problems noted, by `name` or the path."""
-        # that of a job (`entry`) that is not imported (not `own`) may be gone, which is no problem
+        # that of a job (`entry`) that is not imported (not `is_chosen`) may be gone: no problem
         value = self.client.get(path) if entry is None else self.client.maybe(path)
         if entry is not None and value is None:
-            if not own:
+            if not is_chosen:
                 return None
             reason = f"is gone: job {entry.name} ended while it was read"
             raise InvalidInput(Problem(self.client.address(path), None, reason, _AGAIN))
@@ -360,40 +362,40 @@ class Cluster:
         chosen = {entry.id for entry in pages.wanted_of(jobs, self.wanted, self.ledger)}
         self.ledger.check()
         found = [(e, e.id in chosen) for e in jobs if e.id in chosen or e.running]
-        if not any(own for _, own in found):
+        if not any(is_chosen for _, is_chosen in found):
             there = listed(sorted(f"{e.name} ({e.state or '?'})" for e in jobs), 5)
             what = f"job {self.wanted!r}" if self.wanted else "running job"
             remedy = f"there is {there}" if there else "submit one first"
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
         return found
 
-    def _job(self, entry: pages.Listed, own: bool) -> pages.Job | None:
+    def _job(self, entry: pages.Listed, is_chosen: bool) -> pages.Job | None:
         path = f"jobs/{quoted(entry.id)}"
-        job: pages.Job | None = self._needed(pages.Job, path, entry, own, quoted(entry.id))
+        job: pages.Job | None = self._needed(pages.Job, path, entry, is_chosen, quoted(entry.id))
         if job is None:
             return None
         pages.take_job(job, quoted(entry.id), self.ledger)
         job.scheduler = job.scheduler or entry.scheduler
         if job.id != entry.id:
             self.ledger.problem(f"{path}.jid", job.id, f"answers for {entry.id}", _AGAIN)
-        if own and not job.planned:
-            plan = self._needed(pages.PlanPage, f"{path}/plan", entry, own)
+        if is_chosen and not job.planned:
+            plan = self._needed(pages.PlanPage, f"{path}/plan", entry, is_chosen)
             pages.take_plan(plan.plan, f"{path}/plan.plan", job, self.ledger)
         self.ledger.check()
         return job
 
     def _take_vertices(
-        self, job: pages.Job | None, entry: pages.Listed, own: bool, passed: float
+        self, job: pages.Job | None, entry: pages.Listed, is_chosen: bool, passed: float
     ) -> None:
         """Read the vertices of a job, `passed` seconds or more after the first reading."""
         for vertex in job.vertices.values() if job else ():
             at = f"jobs/{quoted(entry.id)}/vertices/{quoted(vertex.id)}"
-            page: pages.VertexPage | None = self._page(pages.VertexPage, at, entry, own)
+            page: pages.VertexPage | None = self._page(pages.VertexPage, at, entry, is_chosen)
             if page is not None and page.id != vertex.id:
                 self.ledger.problem(f"{at}.id", page.id, f"answers for {vertex.id}", _AGAIN)
             elif page is not None:
                 pages.take_vertex(page, at, vertex, self.ledger)
-                if own and job is not None:
+                if is_chosen and job is not None:
                     self._check_times(job, vertex, page, passed)
 
     def _check_times(
@@ -423,7 +425,7 @@ class Cluster:
         """
 
         def ask() -> dict[str, Sample]:
-            samples = {at: self.sample(at, width) for at, width in asked.items()}
+            samples = {at: self.sample(at, width) for at, width in widths.items()}
             for manager in managers if any(samples.values()) else ():
                 for entry in self._some_metrics(f"taskmanagers/{quoted(manager)}", [_TIME]) or ():
                     if entry.value is not None:
@@ -431,10 +433,10 @@ class Cluster:
             return samples
 
         def wake() -> None:
-            for at in list(asked)[:1]:
+            for at in list(widths)[:1]:
                 self.sample(at, 1, CLOCK)
 
-        asked = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
+        widths = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
         first, second, passed = two_readings(ask, wake, interval)
         used = take_processors(first, second)
         found = {}
@@ -499,11 +501,11 @@ class Cluster:
 
     def all_run(self) -> bool:
         """Whether all subtasks of the wanted job, or of all jobs, run."""
-        own = [e for e in self._overview().values() if self.wanted in ("", e.id, e.name)]
-        open_jobs = [entry for entry in own if entry.state not in _ENDED]
-        if own and not open_jobs and self.wanted:
-            name, state = own[0].name, own[0].state
-            remedy = f"/jobs/{own[0].id}/exceptions may say why"
+        chosen = [e for e in self._overview().values() if self.wanted in ("", e.id, e.name)]
+        open_jobs = [entry for entry in chosen if entry.state not in _ENDED]
+        if chosen and not open_jobs and self.wanted:
+            name, state = chosen[0].name, chosen[0].state
+            remedy = f"/jobs/{chosen[0].id}/exceptions may say why"
             raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
         return bool(open_jobs) and all(entry.running and self._runs(entry) for entry in open_jobs)
 

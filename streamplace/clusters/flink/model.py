@@ -65,37 +65,37 @@ class Hosts:
         self, managers: list[TaskManager], options: Mapping[str, Any], ledger: Ledger
     ) -> None:
         self._ledger = ledger
-        self._said = _read_file(options["hosts"]) if options["hosts"] else {}
+        self._hosts = _read_file(options["hosts"]) if options["hosts"] else {}
         self._rate = options["link_rate"]
         self._cores = options["cores"]
         self._on: dict[str, list[TaskManager]] = {}
         for manager in managers:
             self._on.setdefault(manager.host, []).append(manager)
-        known = {_EVERY, *self._on, *(m.id for m in managers)}
-        for name in sorted(self._said.keys() - known):
+        names = {_EVERY, *self._on, *(m.id for m in managers)}
+        for name in sorted(self._hosts.keys() - names):
             there = listed(sorted(self._on), 5)
             ledger.problem(f"{options['hosts']}: {name}", None, "is no host", f"there is {there}")
         self._over = self._overcommitted()
 
     def _of(self, manager: TaskManager) -> _Host:
         """Return what is said of a task manager: by its id, its host, or for all."""
-        found = [self._said[k] for k in (manager.id, manager.host, _EVERY) if k in self._said]
-        told = ChainMap(*(host.model_dump(exclude_none=True) for host in found))
-        return _Host.model_construct(**told)
+        entries = [self._hosts[k] for k in (manager.id, manager.host, _EVERY) if k in self._hosts]
+        merged = ChainMap(*(host.model_dump(exclude_none=True) for host in entries))
+        return _Host.model_construct(**merged)
 
     def cores(self, manager: TaskManager) -> float | None:
         """Return the CPU a task manager has, in cores."""
-        own = self._of(manager).cores
+        declared = self._of(manager).cores
         over = self._cores == "auto" and manager.host in self._over
-        if own is None and self._cores != "hardware" and not over and manager.configured:
+        if declared is None and self._cores != "hardware" and not over and manager.configured:
             return manager.configured
-        said = self._said.get(manager.id)
-        if said is not None and said.cores and manager.id not in self._on:
-            return own
+        of_manager = self._hosts.get(manager.id)
+        if of_manager is not None and of_manager.cores and manager.id not in self._on:
+            return declared
         # the machine's cores, or those said of the host, are divided by slots
         there = self._on[manager.host]
         machine = max((m.machine for m in there if m.machine), default=None)
-        whole = machine if own is None else own
+        whole = machine if declared is None else declared
         if whole is None:
             return manager.configured
         slots = sum(m.slots for m in there)
@@ -121,8 +121,8 @@ class Hosts:
         for host, managers in self._on.items():
             ids = [m.id for m in managers]
             # one link a host: that of any of its task managers, of the host, or of all
-            said = [self._said[k].link for k in (*ids, host, _EVERY) if k in self._said]
-            link = next(filter(None, said), self._rate)
+            rates = [self._hosts[k].link for k in (*ids, host, _EVERY) if k in self._hosts]
+            link = next(filter(None, rates), self._rate)
             if not link:
                 continue
             capacity = megabytes(link, f"link of {host}")
@@ -140,15 +140,15 @@ class Hosts:
         found = set()
         for host, managers in self._on.items():
             real = max((m.machine for m in managers if m.machine), default=None)
-            told = sum(m.configured or 0.0 for m in managers)
-            if real is None or told <= _ROUNDING * real or self._cores == "hardware":
+            configured = sum(m.configured or 0.0 for m in managers)
+            if real is None or configured <= _ROUNDING * real or self._cores == "hardware":
                 continue
             found.add(host)
             done = "--option cores=hardware counts those"
             if self._cores == "auto":
                 done = "those count, divided by slots (--option cores=configured)"
             self._ledger.warn(
-                f"task managers on {host} are configured for {told:g} cores, the machine has "
+                f"task managers on {host} are configured for {configured:g} cores, the machine has "
                 f"{real:g}: {done}"
             )
         return found
@@ -165,11 +165,11 @@ def megabytes(text: str, path: str = "--option link_rate") -> float:
 
 def _read_file(name: str) -> dict[str, _Host]:
     with problems_in(name):
-        found = validate(_HOSTS, parse_json(read_text(Path(name)).encode()))
-    for host, said in found.items():
-        if said.link:
-            megabytes(said.link, f"{name}: {host}.link")
-    return found
+        hosts = validate(_HOSTS, parse_json(read_text(Path(name)).encode()))
+    for host, host_entry in hosts.items():
+        if host_entry.link:
+            megabytes(host_entry.link, f"{name}: {host}.link")
+    return hosts
 
 
 MB = 1e6
@@ -248,23 +248,23 @@ def _outputs(job: Job) -> dict[tuple[str, str], float | None]:
             found[edge], rest[edge[0]] = read, max(0.0, written - read)
             edges.remove(edge)
     # per edge: bytes/s that are written, first as if all of the rest were for this receiver
-    known = {e: value for e in edges if (value := rest[e[0]]) is not None}
+    flows = {e: value for e in edges if (value := rest[e[0]]) is not None}
     columns = [
         (members, reads[receiver])
         for receiver, members in _grouped(edges, 1).items()
-        if all(edge in known for edge in members)
+        if all(edge in flows for edge in members)
     ]
     # rows are last, so that they hold exactly: what waits in buffers makes reads differ
-    rows = [(members, rest[sender]) for sender, members in _grouped(known, 0).items()]
+    rows = [(members, rest[sender]) for sender, members in _grouped(flows, 0).items()]
     for _ in range(_FITTINGS if any(len(members) > 1 for members, _ in rows) else 0):
-        before = dict(known)
+        before = dict(flows)
         for members, total in (*columns, *rows):
-            value = sum(known[edge] for edge in members)
+            value = sum(flows[edge] for edge in members)
             if total is not None and value > 0:
-                known.update((edge, known[edge] / value * total) for edge in members)
-        if all(abs(known[edge] - x) <= _FITTED * x for edge, x in before.items()):
+                flows.update((edge, flows[edge] / value * total) for edge in members)
+        if all(abs(flows[edge] - x) <= _FITTED * x for edge, x in before.items()):
             break
-    return {**found, **known}
+    return {**found, **flows}
 
 
 def _grouped(edges: Iterable[tuple[str, str]], end: int) -> dict[str, list[tuple[str, str]]]:
@@ -278,16 +278,16 @@ def _grouped(edges: Iterable[tuple[str, str]], end: int) -> dict[str, list[tuple
 def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float | None:
     """Return a sender's part of what a vertex reads: in proportion to what each sender writes."""
     # senders of which that is unknown share what the others leave. `None` where nothing is known
-    own = written[sender]
+    of_sender = written[sender]
     if read is None:
-        return own
-    known = sum(value for value in written.values() if value is not None)
+        return of_sender
+    total = sum(value for value in written.values() if value is not None)
     unknown = sum(1 for value in written.values() if value is None)
-    if own is None:
-        return max(0.0, read - known) / unknown
-    if known <= 0:
+    if of_sender is None:
+        return max(0.0, read - total) / unknown
+    if total <= 0:
         return 0.0 if unknown else read / len(written)
-    return own * (read / known if known > read or not unknown else 1.0)
+    return of_sender * (read / total if total > read or not unknown else 1.0)
 
 
 def stays_inside(edge: Edge, unit: Unit) -> bool:
@@ -386,19 +386,19 @@ def _warn_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
 
 def _warn_of_ended(vertex: Vertex, ledger: Ledger) -> None:
     states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
-    told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    ended = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
     if states:
         ledger.warn(
-            f"{vertex.title}: of {vertex.parallelism} subtasks {told}: no CPU, slot or "
+            f"{vertex.title}: of {vertex.parallelism} subtasks {ended}: no CPU, slot or "
             f"traffic of theirs is counted, though a new start runs them again{again}"
         )
 
 
 def _pressure(vertex: Vertex) -> float | None:
     """Return the share of time its running subtasks are held by back-pressure."""
-    told = [share for share in vertex.rates("held") if share is not None]
-    return fmean(told) if told else None
+    shares = [share for share in vertex.rates("held") if share is not None]
+    return fmean(shares) if shares else None
 
 
 def _warn_of_key_groups(vertex: Vertex, ledger: Ledger) -> None:
@@ -440,8 +440,8 @@ def build_document(
     place, slots = options["place"], options["slots"]
     sharing = is_sharing(managers, [*running, *others], slots, ledger)
     units = units_of(jobs, place, sharing)
-    own = slots_held(running, sharing)
-    taken = slots_taken(managers, own, slots_held(others, sharing), ledger)
+    imported = slots_held(running, sharing)
+    taken = slots_taken(managers, imported, slots_held(others, sharing), ledger)
     shares = {} if slots == "free" else slot_shares(jobs, sharing)
     edges = [edge for job in jobs for edge in edges_of(job, ledger)]
     _check_rates(edges, jobs, options["idle"], ledger)
@@ -494,8 +494,8 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
         labels["back-pressured"] = f"{max(pressed):.2f}"
     if most := [vertex.most for vertex in unit.vertices if vertex.most]:
         labels["max parallelism"] = str(min(most))
-    told = {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
-    return {**told, "max_load": {"cpu": 1.0}}  # a subtask is one thread
+    operator = {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
+    return {**operator, "max_load": {"cpu": 1.0}}  # a subtask is one thread
 
 
 def _tasks(
@@ -656,8 +656,8 @@ def _note_figures(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
     if silent := sum(busy.count(None) for busy in rates):
         alone = sum(len(busy) for busy in rates if not any(one is not None for one in busy))
         zero = f", and as 0 for the {alone} of vertices of which none is known" if alone else ""
-        told = f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of"
-        ledger.warn(f"{told} their vertex{zero}")
+        text = f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of"
+        ledger.warn(f"{text} their vertex{zero}")
     spans = [
         reading.seconds
         for job in jobs

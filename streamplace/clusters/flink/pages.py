@@ -230,14 +230,14 @@ class Listed(_Page):
     """A job of ``/jobs/overview``."""
 
     id: Text = Field(validation_alias=AliasChoices("jid", "id"))
-    told: Name = Field("", alias="name")
+    reported_name: Name = Field("", alias="name")
     state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
     scheduler: MaybeText = Field(None, alias="schedulerType")
 
     @property
     def name(self) -> str:
         """Its name, or its id where it has none."""
-        return self.told or self.id
+        return self.reported_name or self.id
 
     @property
     def running(self) -> bool:
@@ -302,8 +302,8 @@ class _Resource(_Page):
 
     def amount(self, name: str) -> float:
         """Return how much there is of an external resource."""
-        told = self.extendedResources
-        return as_number(told.get(name)) or 0.0 if isinstance(told, dict) else 0.0
+        resources = self.extendedResources
+        return as_number(resources.get(name)) or 0.0 if isinstance(resources, dict) else 0.0
 
 
 class TaskManager(_Page):
@@ -443,8 +443,8 @@ def take_metrics(metrics: Iterable[Metric], vertex: Vertex, index: int | None = 
     for entry in metrics:
         head, _, tail = entry.id.partition(".")
         at, metric = (int(head), tail) if is_whole(head) else (index, entry.id)
-        known = at is not None and (at in vertex.subtasks or at < vertex.parallelism)
-        if at is None or not known or entry.value is None or metric not in _MEASURES:
+        is_subtask = at is not None and (at in vertex.subtasks or at < vertex.parallelism)
+        if at is None or not is_subtask or entry.value is None or metric not in _MEASURES:
             continue
         subtask = vertex.subtasks.setdefault(at, vertex.subtask(at))
         name, scale, most = _MEASURES[metric]

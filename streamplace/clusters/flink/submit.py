@@ -186,10 +186,10 @@ class FlinkClient:
 
     def array(self, kind: Any, values: Sequence[Any]) -> Any:
         """Return a Java array."""
-        made = self._gateway.new_array(kind, len(values))
+        array = self._gateway.new_array(kind, len(values))
         for i, value in enumerate(values):
-            made[i] = value
-        return made
+            array[i] = value
+        return array
 
     def graph_of_jar(self, jar: str, main: str | None, arguments: Sequence[str]) -> Any:
         """Run a program's ``main`` up to where it would submit, and return its job graph."""
@@ -241,9 +241,9 @@ class FlinkClient:
             # one unit of the group's own resource a slot: quotas bind, CPU and heap do not
             profile = types.ResourceProfile.newBuilder().setCpuCores(_CPU)
             profile = profile.setTaskHeapMemoryMB(_HEAP).setManagedMemoryMB(managed)
-            made = self._sharing_group(name)
-            made.setResourceProfile(profile.setExtendedResource(unit).build())
-            sharing |= dict.fromkeys(group.vertices, made)
+            sharing_group = self._sharing_group(name)
+            sharing_group.setResourceProfile(profile.setExtendedResource(unit).build())
+            sharing |= dict.fromkeys(group.vertices, sharing_group)
         for vertex in graph.getVerticesSortedTopologicallyFromSources():
             vertex.setSlotSharingGroup(sharing[vertex.getID().toString()])
 
@@ -253,9 +253,9 @@ class FlinkClient:
             vertex.setSlotSharingGroup(self._sharing_group(vertex.getID().toString()))
 
     def _sharing_group(self, name: str) -> Any:
-        made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
-        made.setSlotSharingGroupName(name)
-        return made
+        group = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
+        group.setSlotSharingGroupName(name)
+        return group
 
     def submit(self, graph: Any) -> str:
         """Send a job graph, and return the id of its job."""
@@ -279,8 +279,8 @@ def reason_of(error: Any) -> str:
     # Flink wraps: the first says what failed, the last why
     while (cause := last.getCause()) is not None:
         last = cause
-    said = [str(one.toString()).strip().partition("\n")[0][:_MAX_MESSAGE] for one in (first, last)]
-    return "; ".join(dict.fromkeys(said))
+    texts = [str(one.toString()).strip().partition("\n")[0][:_MAX_MESSAGE] for one in (first, last)]
+    return "; ".join(dict.fromkeys(texts))
 
 
 def submit(

@@ -122,7 +122,7 @@ def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger:
     running = Counter(node for node in nodes if node is not None)
     busy = _busy(managers)
     used, total = sum(busy.values()), len(nodes)
-    told = f"inferred from {used} slots in use and {total} subtasks"
+    basis = f"inferred from {used} slots in use and {total} subtasks"
     if len(busy) < len(managers) or used > total or not total:
         untold = len(busy) < len(managers)
         why = "freeSlots is missing" if untold else f"{used} slots in use, {total} subtasks"
@@ -130,9 +130,9 @@ def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger:
         return True
     # as many slots as subtasks: none is shared, wherever they are
     if used == total and all(running[m.id] <= m.slots for m in managers):
-        ledger.reading(f"one subtask a slot, {told}")
+        ledger.reading(f"one subtask a slot, {basis}")
         return False
-    ledger.reading(f"slots are shared by the vertices, {told}")
+    ledger.reading(f"slots are shared by the vertices, {basis}")
     return True
 
 
@@ -159,7 +159,7 @@ def slots_held(jobs: list[Job], sharing: bool) -> Held:
 
 
 def slots_taken(
-    managers: list[TaskManager], own: Held, others: Held, ledger: Ledger
+    managers: list[TaskManager], chosen: Held, others: Held, ledger: Ledger
 ) -> Counter[str]:
     """Return the slots of each task manager that the imported jobs cannot have.
 
@@ -167,15 +167,15 @@ def slots_taken(
     those that the other jobs are seen to hold.
     """
     busy = _busy(managers)
-    beyond = {node: max(0, used - own.by_node[node]) for node, used in busy.items()}
-    taken = Counter({**others.by_node, **beyond} if own.known else others.by_node)
+    beyond = {node: max(0, used - chosen.by_node[node]) for node, used in busy.items()}
+    taken = Counter({**others.by_node, **beyond} if chosen.known else others.by_node)
     if any(taken.values()):
         ledger.reading("slots that hold none of the imported subtasks are subtracted")
     # slots in use that are not of the imported jobs, by task manager or in all
-    foreign = sum(beyond.values()) if own.known else sum(busy.values()) - own.total
+    foreign = sum(beyond.values()) if chosen.known else sum(busy.values()) - chosen.total
     rest = foreign - others.total
     if rest > 0:
-        done = "subtracted" if own.known else "not subtracted, as it is not known where they are"
+        done = "subtracted" if chosen.known else "not subtracted, as it is not known where they are"
         ledger.warn(
             f"{rest} slots are in use that no subtask explains: {done}; save the pages of all "
             "running jobs, or say --option slots=single if a slot takes one subtask"
@@ -251,22 +251,22 @@ class Contents:
     def _loads(self, vertex: Vertex, running: list[bool], measured: bool) -> list[float]:
         """Return the CPU of each subtask; where it is not reported, that of its equals."""
         busy = vertex.rates("busy")
-        told = completed(busy) or [0.0] * len(busy)
-        if not measured and told:
+        loads = completed(busy) or [0.0] * len(busy)
+        if not measured and loads:
             self._ledger.reading(
                 "subtasks of a vertex get its mean load: Flink decides which index goes where"
             )
-            known = [one for one in busy if one is not None]
-            mean = sum(known) / len(known) if known else 0.0
-            if mean > 0.05 and max(known) > _SKEWED * mean:
+            rates = [one for one in busy if one is not None]
+            mean = sum(rates) / len(rates) if rates else 0.0
+            if mean > 0.05 and max(rates) > _SKEWED * mean:
                 self._ledger.warn(
-                    f"subtasks of {vertex.title} are busy {min(known):.2f} to {max(known):.2f}; a "
+                    f"subtasks of {vertex.title} are busy {min(rates):.2f} to {max(rates):.2f}; a "
                     "plan cannot say where the busy ones go (--option loads=measured keeps each as "
                     "it is)"
                 )
-            told = [sum(told) / len(told)] * len(told)
-        left = iter(told)
-        return [next(left) if runs else 0.0 for runs in running]
+            loads = [sum(loads) / len(loads)] * len(loads)
+        remaining = iter(loads)
+        return [next(remaining) if runs else 0.0 for runs in running]
 
     def per_task(self, job: str, vertex: str) -> Floats:
         """(width,) number of running subtasks of a vertex in each task of its unit."""
@@ -276,9 +276,9 @@ class Contents:
         """Return (width,) CPU of each task, in cores, and how long its busiest thread works."""
         whole, fullest = np.zeros(unit.width), np.zeros(unit.width)
         for vertex in unit.vertices:
-            own = self._members[unit.job.id, vertex.id]
-            np.add.at(whole, own.task, own.cpu)
-            np.maximum.at(fullest, own.task, own.full)
+            members = self._members[unit.job.id, vertex.id]
+            np.add.at(whole, members.task, members.cpu)
+            np.maximum.at(fullest, members.task, members.full)
         return whole, fullest
 
     def slots(self, unit: Unit, share: Mapping[tuple[str, str], float], whole: bool) -> Floats:
@@ -299,29 +299,29 @@ def _assign(
     # subtasks of one vertex that have ended, or of unknown place, keep their index. Tasks are on
     # the nodes `where`, or nowhere yet (`vacant`): the first subtask that needs one takes it to its
     # node. The task of each subtask is returned, and how many are on a node where no task is
-    found, held = list(range(len(nodes))), [0] * len(where)
-    left = []
+    task_of, counts = list(range(len(nodes))), [0] * len(where)
+    misplaced = []
     for i, node in enumerate(nodes):
         if running[i] and node is not None and where[i] != node:
-            left.append(i)
+            misplaced.append(i)
         else:
-            held[i] += running[i]
+            counts[i] += running[i]
     on: dict[str | None, list[int]] = {}
     for task, place in enumerate(where):
         on.setdefault(place, []).append(task)
     apart = 0
-    for i in left:
+    for i in misplaced:
         here = on.setdefault(nodes[i], [])
         # the emptiest task of the node; the first of equal ones
-        best = min(here, key=lambda t: (held[t], t), default=None)
-        if vacant and (best is None or held[best]):
+        best = min(here, key=lambda t: (counts[t], t), default=None)
+        if vacant and (best is None or counts[best]):
             best = i if i in vacant else min(vacant)
             vacant.discard(best)
             where[best] = nodes[i]
             here.append(best)
         elif best is None:
             apart += 1
-            best = min(range(len(where)), key=lambda t: (held[t], t))
-        found[i] = best
-        held[best] += 1
-    return found, apart
+            best = min(range(len(where)), key=lambda t: (counts[t], t))
+        task_of[i] = best
+        counts[best] += 1
+    return task_of, apart

@@ -63,7 +63,7 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
     Raises `InvalidInput`: the plan is of another job, or a vertex has another parallelism.
     """
     owners = _owners(sheet, jobs)
-    known = {m.id for m in managers}
+    manager_ids = {m.id for m in managers}
     planned = right = ended = 0
     differences: list[Difference] = []
     for group in sheet.groups:
@@ -74,10 +74,10 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
             gone = len(vertex.subtasks) - len(alive)
             # what runs elsewhere counts as (none), so that nothing is lost in the sums
             where = (subtask.place[0] for subtask in alive)
-            seen = Counter(m if m is not None and m in known else "(none)" for m in where)
+            counts = Counter(m if m is not None and m in manager_ids else "(none)" for m in where)
             planned, ended = planned + vertex.parallelism - gone, ended + gone
-            right += sum((seen & Counter(group.counts)).values())
-            differences += _compare(job, vertex, group, seen, gone)
+            right += sum((counts & Counter(group.counts)).values())
+            differences += _compare(job, vertex, group, counts, gone)
     return FlinkVerdict(planned, right, tuple(differences), *_shares(sheet, owners), ended)
 
 
@@ -99,14 +99,14 @@ def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
     """Find the running job of each job of the sheet: the one that has its vertices."""
     found: dict[str, Job] = {}
     for name, groups in sheet.by_job.items():
-        wanted = {vertex for group in groups for vertex in group.vertices}
-        fitting = [job for job in jobs if wanted == job.vertices.keys()]
+        vertex_ids = {vertex for group in groups for vertex in group.vertices}
+        fitting = [job for job in jobs if vertex_ids == job.vertices.keys()]
         # the same program twice: by the id of the import, else by name
         if len(fitting) > 1:
-            own = [job for job in fitting if job.id == sheet.jobs.get(name)]
-            fitting = own or [job for job in fitting if job.name == name] or fitting
+            same_id = [job for job in fitting if job.id == sheet.jobs.get(name)]
+            fitting = same_id or [job for job in fitting if job.name == name] or fitting
         if len(fitting) != 1:
-            raise InvalidInput(_no_owner(name, wanted, jobs, len(fitting)))
+            raise InvalidInput(_no_owner(name, vertex_ids, jobs, len(fitting)))
         found[name] = job = fitting[0]
         widths = {identity: vertex.parallelism for identity, vertex in job.vertices.items()}
         check_parallelism(groups, widths, f"job {job.name}: ", "import and solve again")

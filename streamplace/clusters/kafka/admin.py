@@ -50,9 +50,9 @@ class _EveryBroker(str):
     """The empty name, which the client sends to any broker: it routes by ``int(name)``."""
 
     def __new__(cls, route: int) -> _EveryBroker:
-        made = super().__new__(cls, EVERY)
-        made.route = route
-        return made
+        instance = super().__new__(cls, EVERY)
+        instance.route = route
+        return instance
 
     route: int
 
@@ -108,8 +108,8 @@ class KafkaAdmin:
                 f"{b['host']}:{b['port']}" for b in self._open.describe_cluster()["brokers"]
             }
             # all brokers that were seen: the one that was named may die
-            known = dict.fromkeys([*self._settings["bootstrap_servers"], *sorted(addresses)])
-            self._settings["bootstrap_servers"] = list(known)
+            servers = dict.fromkeys([*self._settings["bootstrap_servers"], *sorted(addresses)])
+            self._settings["bootstrap_servers"] = list(servers)
         return self._open
 
     def _close(self) -> None:
@@ -126,8 +126,8 @@ class KafkaAdmin:
             self._close()
             name = type(error).__name__.removesuffix("Error")
             # [Error 7] RequestTimedOutError: …, of which the text alone is for people
-            told = re.sub(r"^\[Error \d+\] \w+: ?", "", str(error)).splitlines()
-            reason = f"does not answer as Kafka does: {': '.join([name, *told[:1]])[:200]}"
+            lines = re.sub(r"^\[Error \d+\] \w+: ?", "", str(error)).splitlines()
+            reason = f"does not answer as Kafka does: {': '.join([name, *lines[:1]])[:200]}"
             if "Timeout" in name:
                 reason = "does not answer in time"
             remedy = (
@@ -153,12 +153,12 @@ class KafkaAdmin:
     def brokers(self) -> dict[int, Broker]:
         """Return the registered brokers; fenced ones are not alive."""
         with self._asking():
-            told = self._client.describe_cluster()["brokers"]
+            described = self._client.describe_cluster()["brokers"]
             return {
                 b["broker_id"]: Broker(
                     b["broker_id"], b.get("rack"), not b.get("is_fenced"), host=b.get("host") or ""
                 )
-                for b in sorted(told, key=lambda b: b["broker_id"])
+                for b in sorted(described, key=lambda b: b["broker_id"])
             }
 
     def partitions(self, ledger: Ledger | None = None) -> dict[Key, Partition]:
@@ -171,8 +171,8 @@ class KafkaAdmin:
         with self._asking():
             topics = self._client.describe_topics()
             moving = {
-                Key(at.topic, at.partition): told
-                for at, told in self._client.list_partition_reassignments().items()
+                Key(at.topic, at.partition): reassignment
+                for at, reassignment in self._client.list_partition_reassignments().items()
             }
             for topic in sorted(topics, key=lambda topic: topic["name"]):
                 for one in sorted(topic["partitions"], key=lambda one: one["partition_index"]):
@@ -194,8 +194,8 @@ class KafkaAdmin:
         for broker in sorted(brokers):
             try:
                 with self._asking():
-                    told = self._client.describe_log_dirs(brokers=[broker])
-                    folders = [_log_dir(folder) for one in told for folder in one["log_dirs"]]
+                    described = self._client.describe_log_dirs(brokers=[broker])
+                    folders = [_log_dir(folder) for one in described for folder in one["log_dirs"]]
             except Unreachable:
                 folders = []
             if folders:
@@ -207,7 +207,7 @@ class KafkaAdmin:
     def _resource(self, kind: str, name: str, configs: Any) -> Any:
         kinds = self._api.ConfigResourceType
         if kind == "broker" and name == EVERY:
-            name = _EveryBroker(next(b for b, told in self.brokers().items() if told.alive))
+            name = _EveryBroker(next(b for b, broker in self.brokers().items() if broker.alive))
         return self._api.ConfigResource(
             kinds.BROKER if kind == "broker" else kinds.TOPIC, name, configs
         )
@@ -217,11 +217,11 @@ class KafkaAdmin:
 
         Of topics what holds, of brokers what is set for them alone, or for `EVERY`.
         """
-        asked = [self._resource(kind, name, dict.fromkeys(keys)) for name in sorted(names)]
-        if not asked:
+        resources = [self._resource(kind, name, dict.fromkeys(keys)) for name in sorted(names)]
+        if not resources:
             return {}
         with self._asking():
-            told = self._client.describe_configs(asked, config_filter="all").get(kind, {})
+            described = self._client.describe_configs(resources, config_filter="all").get(kind, {})
         # a broker reports the rate that all share, too: that is not its own
         shared = "DYNAMIC_DEFAULT_BROKER_CONFIG"
         return {
@@ -230,21 +230,23 @@ class KafkaAdmin:
                 for k, e in entries.items()
                 if e["value"] not in (None, "") and (name == EVERY or e["config_source"] != shared)
             }
-            for name, entries in told.items()
+            for name, entries in described.items()
         }
 
     def alter(self, kind: str, values: Mapping[str, Mapping[str, str | None]]) -> None:
         """Set keys of configurations by name; ``None`` deletes a key."""
         delete = (self._api.AlterConfigOp.DELETE, None)
-        asked = [
-            self._resource(kind, n, {k: delete if v is None else v for k, v in told.items()})
-            for n, told in values.items()
+        resources = [
+            self._resource(kind, n, {k: delete if v is None else v for k, v in entries.items()})
+            for n, entries in values.items()
         ]
-        if not asked:
+        if not resources:
             return
         with self._asking():
-            told = self._client.alter_configs(asked, raise_on_unknown=False, incremental=True)
-        for name, answer in told.get(kind, {}).items():
+            entries = self._client.alter_configs(
+                resources, raise_on_unknown=False, incremental=True
+            )
+        for name, answer in entries.get(kind, {}).items():
             if answer != "OK":
                 reason = f"the configuration of {kind} {name or 'defaults'} is refused: {answer}"
                 raise Unreachable(Problem(self.address, None, reason, "may this user alter it?"))
@@ -255,12 +257,12 @@ class KafkaAdmin:
 
         if not lists:
             return {}
-        asked = {
-            TopicPartition(*key): None if told is None else list(told)
-            for key, told in lists.items()
+        reassignments = {
+            TopicPartition(*key): None if brokers is None else list(brokers)
+            for key, brokers in lists.items()
         }
         with self._asking():
-            answers = self._client.alter_partition_reassignments(asked)
+            answers = self._client.alter_partition_reassignments(reassignments)
         # a cancel of what has ended by itself is no failure
         ended = self._errors.NoReassignmentInProgressError
         return {
@@ -280,29 +282,29 @@ class KafkaAdmin:
                 self._client.elect_leaders(0, topics, raise_errors=False)
 
 
-def _partition(key: Key, told: Mapping[str, Any], moving: Mapping[str, Any] | None) -> Partition:
+def _partition(key: Key, entry: Mapping[str, Any], moving: Mapping[str, Any] | None) -> Partition:
     """Return a partition of the metadata, and of the reassignment that is under way."""
-    replicas, leader = list(told["replica_nodes"]), told["leader_id"]
-    isr = [b for b in told["isr_nodes"] if b in replicas]
-    found = Partition(*key, replicas, leader if leader in replicas else None, isr)
+    replicas, leader = list(entry["replica_nodes"]), entry["leader_id"]
+    isr = [b for b in entry["isr_nodes"] if b in replicas]
+    partition = Partition(*key, replicas, leader if leader in replicas else None, isr)
     # metadata has old and new replicas together; which are which the reassignment says
     if moving is not None:
-        found.replicas = list(moving["replicas"])
-        found.adding = tuple(moving["adding_replicas"])
-        found.removing = tuple(moving["removing_replicas"])
-    return found
+        partition.replicas = list(moving["replicas"])
+        partition.adding = tuple(moving["adding_replicas"])
+        partition.removing = tuple(moving["removing_replicas"])
+    return partition
 
 
-def _log_dir(told: Mapping[str, Any]) -> pages.LogDir:
+def _log_dir(described: Mapping[str, Any]) -> pages.LogDir:
     stored = {
         Key(topic["name"], p["partition_index"]): as_number(p["partition_size"])
-        for topic in told["topics"] or ()
+        for topic in described["topics"] or ()
         for p in topic["partitions"]
         if not p["is_future_key"]
     }
     sizes = {key: size for key, size in stored.items() if size is not None}
-    total = as_number(told.get("total_bytes"))  # -1: not known
-    return pages.LogDir(told["log_dir"], bool(told["error_code"]), total or 0.0, sizes)
+    total = as_number(described.get("total_bytes"))  # -1: not known
+    return pages.LogDir(described["log_dir"], bool(described["error_code"]), total or 0.0, sizes)
 
 
 def client_settings(name: str, api: Any) -> dict[str, str]:
@@ -310,8 +312,8 @@ def client_settings(name: str, api: Any) -> dict[str, str]:
 
     Raises `InvalidInput`: a line is no such pair, or a key that the client does not know.
     """
-    ledger, found = Ledger(), dict[str, str]()
-    known = {
+    ledger, settings = Ledger(), dict[str, str]()
+    supported = {
         key.replace("_", "."): key
         for key in api.KafkaAdminClient.DEFAULT_CONFIG
         if key.startswith(("ssl_", "sasl_", "security_")) and key not in _NO_TEXT
@@ -324,13 +326,13 @@ def client_settings(name: str, api: Any) -> dict[str, str]:
         if not mark:
             ledger.problem(where, line.strip()[:60], "is no key=value")
         elif key == "sasl.jaas.config":
-            for word, told in _JAAS.findall(value):
-                found[f"sasl_plain_{word}"] = told
-        elif key in known:
-            found[known[key]] = value
+            for word, credential in _JAAS.findall(value):
+                settings[f"sasl_plain_{word}"] = credential
+        elif key in supported:
+            settings[supported[key]] = value
         else:
             ledger.problem(
-                where, key[:60], "is not supported", f"one of {', '.join(sorted(known))}"
+                where, key[:60], "is not supported", f"one of {', '.join(sorted(supported))}"
             )
     ledger.check()
-    return found
+    return settings

@@ -97,8 +97,8 @@ class Partition:
 
     def loads(self, resources: Sequence[str], leads: bool) -> dict[str, float]:
         """Load of one replica by resource."""
-        told = self.leading if leads else self.following
-        return {r: told[r] if r in told else self.load(r, leads) for r in resources}
+        reported = self.leading if leads else self.following
+        return {r: reported[r] if r in reported else self.load(r, leads) for r in resources}
 
 
 @dataclass
@@ -173,8 +173,8 @@ def least_limit(more: int, racks: Mapping[str, tuple[int, int]], at_least: int =
     """
     limit = max(1, at_least)
     while True:
-        room = sum(max(0, min(limit - held, free)) for held, free in racks.values())
-        if room >= more or all(limit >= held + free for held, free in racks.values()):
+        room = sum(max(0, min(limit - staying, free)) for staying, free in racks.values())
+        if room >= more or all(limit >= staying + free for staying, free in racks.values()):
             return limit
         limit += 1
 
@@ -291,29 +291,35 @@ def listed_partitions(
 ) -> dict[Key, Labelled]:
     """Group tasks by partition, by their labels; what is missing is a problem by path."""
     found: dict[Key, Labelled] = {}
-    for t, told in enumerate(labels):
+    for t, task_labels in enumerate(labels):
         path, missing = f"tasks[{t}].labels", False
         for label in ("topic", "partition", REPLICAS):
-            if not told.get(label):
+            if not task_labels.get(label):
                 missing = True
                 reason = f"is missing ({names[t]}): Kafka takes whole replica lists only"
                 remedy = "import with `streamplace import kafka`, or add the label"
                 ledger.problem(f"{path}.{label}", None, reason, remedy)
         if missing:
             continue
-        replicas = labelled_brokers(told[REPLICAS])
+        replicas = labelled_brokers(task_labels[REPLICAS])
         if replicas is None:
             reason = f"is no list of brokers ({names[t]})"
-            ledger.problem(f"{path}.{REPLICAS}", told[REPLICAS], reason, "numbers with commas: 1,2")
-        if not is_whole(told["partition"]):
-            ledger.problem(f"{path}.partition", told["partition"], f"is no number ({names[t]})")
+            ledger.problem(
+                f"{path}.{REPLICAS}", task_labels[REPLICAS], reason, "numbers with commas: 1,2"
+            )
+        if not is_whole(task_labels["partition"]):
+            ledger.problem(
+                f"{path}.partition", task_labels["partition"], f"is no number ({names[t]})"
+            )
         elif replicas is not None:
-            key = Key(told["topic"], int(told["partition"]))
-            numbers = [int(w) if is_whole(w := told.get(k, "")) else None for k in (LEADER, FACTOR)]
-            made = Labelled(key, Lists(replicas, numbers[0]), numbers[1])
-            entry = found.setdefault(key, made)
+            key = Key(task_labels["topic"], int(task_labels["partition"]))
+            numbers = [
+                int(w) if is_whole(w := task_labels.get(k, "")) else None for k in (LEADER, FACTOR)
+            ]
+            labelled = Labelled(key, Lists(replicas, numbers[0]), numbers[1])
+            entry = found.setdefault(key, labelled)
             entry.tasks.append(t)
-            entry.roles.append(told.get(ROLE, ""))
+            entry.roles.append(task_labels.get(ROLE, ""))
     return found
 
 
@@ -363,24 +369,24 @@ class Operation:
 
     def check(self, cluster: Cluster) -> None:
         """Refuse what does not go together."""
-        ledger, named, factor = Ledger(), "--option brokers", "--option factor"
-        for path, value, wanted, example in (
-            (named, sorted(self.brokers), self.mode in NEEDS_BROKERS, "3,4"),
+        ledger, option, factor = Ledger(), "--option brokers", "--option factor"
+        for path, value, needed, example in (
+            (option, sorted(self.brokers), self.mode in NEEDS_BROKERS, "3,4"),
             (factor, self.factor, self.mode in NEEDS_FACTOR, "3"),
         ):
-            if wanted and not value:
+            if needed and not value:
                 reason = f"is missing: {self.mode} needs it"
                 ledger.problem(path, None, reason, f"{path}={example}")
-            elif value and not wanted:
+            elif value and not needed:
                 ledger.problem(path, value, f"is of no use to {self.mode}", "leave it out")
-        known = f"one of {', '.join(map(str, sorted(cluster.brokers)[:20]))}"
+        remedy = f"one of {', '.join(map(str, sorted(cluster.brokers)[:20]))}"
         for number in sorted(self.brokers - cluster.brokers.keys()):
-            ledger.problem(named, number, "is no broker", known)
+            ledger.problem(option, number, "is no broker", remedy)
         dead = sorted(n for n in self.brokers & cluster.brokers.keys() if n not in cluster.alive)
         if self.mode == "add-broker" and dead:
-            ledger.problem(named, dead, "are dead", "name living brokers")
+            ledger.problem(option, dead, "are dead", "name living brokers")
         if self.mode == "remove-broker" and not cluster.alive.keys() - self.brokers:
-            ledger.problem(named, sorted(self.brokers), "are all that live", "keep some")
+            ledger.problem(option, sorted(self.brokers), "are all that live", "keep some")
         if self.factor is not None and self.factor > len(cluster.alive):
             reason = f"is more than the {len(cluster.alive)} living brokers"
             ledger.problem(factor, self.factor, reason, "add brokers first")
@@ -403,10 +409,10 @@ class Operation:
         fit = self._that_fit(cluster, [a for _, a in found if a is not None], why, ledger)
         if not fit:
             reasons = dict.fromkeys(reason for reason, _ in why)
-            told = "; ".join(["changes no partition", *reasons])
+            message = "; ".join(["changes no partition", *reasons])
             remedy = "; ".join(dict.fromkeys(remedy for _, remedy in why if remedy))
             remedy = remedy if why else "nothing is to be done"
-            raise InvalidInput(Problem("--option mode", self.mode, told, remedy))
+            raise InvalidInput(Problem("--option mode", self.mode, message, remedy))
         return fit
 
     def _skipped(
@@ -414,18 +420,18 @@ class Operation:
     ) -> list[tuple[str, str]]:
         """Warn of what the operation is about and cannot do; return reasons and remedies."""
         if self.mode in LEADING_MODES:
-            found = self._not_led_by_others(cluster, skipped)
+            why = self._not_led_by_others(cluster, skipped)
         elif self.mode == "trim":
-            kept = [p.name for p in skipped if len(p.replicas) > (self.factor or 0)]
-            reason = f"Kafka takes no list with a dead replica: {some(kept)}"
+            untrimmed = [p.name for p in skipped if len(p.replicas) > (self.factor or 0)]
+            reason = f"Kafka takes no list with a dead replica: {some(untrimmed)}"
             remedy = f"--option mode=replication-factor --option factor={self.factor} rebuilds it"
-            found = [(reason, remedy)] if kept else []
+            why = [(reason, remedy)] if untrimmed else []
         else:
             return []
         what = {"demote": "not demoted", "trim": "not trimmed"}.get(self.mode, "no other leader")
-        for reason, _ in found:
+        for reason, _ in why:
             ledger.warn(f"{what}, {reason}")
-        return found
+        return why
 
     def _not_led_by_others(
         self, cluster: Cluster, skipped: list[Partition]
@@ -477,8 +483,8 @@ class Operation:
             why.append((reason, remedy))
         onto = [p.name for p in moving if self.brokers & set(p.replicas)]
         if onto and self.mode == "remove-broker":
-            told = some(sorted(self.brokers))
-            ledger.warn(f"broker {told} is not emptied of what is being reassigned: {some(onto)}")
+            ids = some(sorted(self.brokers))
+            ledger.warn(f"broker {ids} is not emptied of what is being reassigned: {some(onto)}")
         return why
 
     def _that_fit(
@@ -529,16 +535,16 @@ def _spread(
     `moved_apart`: whether the replicas that are placed are known, so that they can have a rule of
         their own.
     """
-    held = cluster.racks_of(stays)
+    staying = cluster.racks_of(stays)
     free = cluster.racks_of(targets)
     # per rack: replicas that stay, and brokers that could take one
-    racks = {rack: (held[rack], free[rack]) for rack in {**held, **free}}
+    racks = {rack: (staying[rack], free[rack]) for rack in {**staying, **free}}
     count = len(stays) + more
     limit = least_limit(more, racks, cluster.most_in_a_rack(count))
-    most, moved_at_most = max(held.values(), default=0), None
+    most, moved_at_most = max(staying.values(), default=0), None
     chosen = sorted(targets)
     if most > limit:  # a rule for all replicas would let other racks become as full
-        room = {rack: max(0, limit - held[rack]) for rack in racks}
+        room = {rack: max(0, limit - staying[rack]) for rack in racks}
         moved_at_most = max(room.values())
         if moved_apart:
             moved_at_most = least_limit(
@@ -634,14 +640,14 @@ def _rebuild(operation: Operation, cluster: Cluster, partition: Partition) -> As
 def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """Of the replicas in a rack those above the most that a rack should hold go to other racks."""
     living = cluster.living(partition)
-    most, kept = cluster.most_in_a_rack(len(partition.replicas)), list[int]()
+    most, staying = cluster.most_in_a_rack(len(partition.replicas)), list[int]()
     # the leader first: it stays, others of its rack go
     for broker in sorted(living, key=lambda b: b != partition.leader):
-        if cluster.racks_of(kept)[cluster.rack_of[broker]] < most:
-            kept.append(broker)
-    if len(kept) == len(living):
+        if cluster.racks_of(staying)[cluster.rack_of[broker]] < most:
+            staying.append(broker)
+    if len(staying) == len(living):
         return None
-    return _moved(cluster, partition, [b for b in partition.replicas if b not in kept])
+    return _moved(cluster, partition, [b for b in partition.replicas if b not in staying])
 
 
 def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
@@ -657,27 +663,27 @@ def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
 def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last."""
     # the leader's is never given up, and nothing moves but what is dead
-    wanted = operation.factor or 0
-    less = len(partition.replicas) - wanted
+    factor = operation.factor or 0
+    less = len(partition.replicas) - factor
     if less <= 0:
         return None
-    living, kept = cluster.living(partition), list(partition.replicas)
+    living, remaining = cluster.living(partition), list(partition.replicas)
     for _ in range(less):
-        racks = cluster.racks_of(kept)
+        racks = cluster.racks_of(remaining)
 
         def worth(broker: int, racks: Counter[str] = racks) -> tuple[int, ...]:
             doubles = racks[cluster.rack_of[broker]] - 1
             return broker in living, -doubles, broker in partition.isr
 
-        kept.remove(min((b for b in reversed(kept) if b != partition.leader), key=worth))
-    gone = [b for b in kept if b not in living]
+        remaining.remove(min((b for b in reversed(remaining) if b != partition.leader), key=worth))
+    gone = [b for b in remaining if b not in living]
     if gone and operation.mode == "trim":
         return None  # Kafka takes no list with a dead broker, and nothing is to move
-    fewer, given_up = _with_followers(partition, -less), set(partition.replicas) - set(kept)
+    fewer, given_up = _with_followers(partition, -less), set(partition.replicas) - set(remaining)
     if gone:
         return _moved(cluster, fewer, gone, given_up=given_up)
-    replicas = [Replica(b, b == partition.leader, (b,)) for b in kept]
-    return Asked(fewer, replicas, Racks(len(kept)))
+    replicas = [Replica(b, b == partition.leader, (b,)) for b in remaining]
+    return Asked(fewer, replicas, Racks(len(remaining)))
 
 
 def _with_followers(partition: Partition, more: int) -> Partition:

@@ -130,8 +130,10 @@ class BrokerLoad(_Page):
     @property
     def dirs(self) -> dict[str, bool]:
         """Its log dirs, and whether each is called DEAD."""
-        told = self.DiskState if isinstance(self.DiskState, dict) else {}
-        return {str(k)[:60]: isinstance(v, dict) and "DEAD" in v.values() for k, v in told.items()}
+        states = self.DiskState if isinstance(self.DiskState, dict) else {}
+        return {
+            str(k)[:60]: isinstance(v, dict) and "DEAD" in v.values() for k, v in states.items()
+        }
 
     @property
     def failed(self) -> list[str]:
@@ -154,8 +156,8 @@ class BrokerLoad(_Page):
     def capacity(self) -> dict[str, float]:
         """Its capacity by resource, as far as it is reported."""
         # CpuPct is of the broker's whole CPU
-        told = (100.0, self.NetworkInCapacity, self.NetworkOutCapacity, self.DiskCapacityMB)
-        return {r: x for r, x in zip(RESOURCES, told, strict=True) if x is not None}
+        amounts = (100.0, self.NetworkInCapacity, self.NetworkOutCapacity, self.DiskCapacityMB)
+        return {r: x for r, x in zip(RESOURCES, amounts, strict=True) if x is not None}
 
 
 class LoadPage(_Page):
@@ -188,7 +190,7 @@ class _Capacity(_Page):
     DISK: Annotated[dict[str, float] | None, PlainValidator(_disks)] = None
 
     @property
-    def told(self) -> dict[str, float]:
+    def reported(self) -> dict[str, float]:
         """Amounts that are reported, but for disk."""
         amounts = zip(RESOURCES, (self.CPU, self.NW_IN, self.NW_OUT), strict=False)
         return {name: amount for name, amount in amounts if amount is not None}
@@ -247,19 +249,23 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if lost := sorted(partitions.keys() - led.keys()):
         ledger.warn(f"left out for want of a leader, their load stays where it is: {some(lost)}")
     partitions = led  # without a leader there is nothing that could move
-    named = [entry for _, page in pages if isinstance(page, CapacityPage) for entry in page.entries]
-    if unknown := sorted({entry.brokerId for entry in named} - loads.keys() - {_DEFAULT}):
+    capacities = [
+        entry for _, page in pages if isinstance(page, CapacityPage) for entry in page.entries
+    ]
+    if unknown := sorted({entry.brokerId for entry in capacities} - loads.keys() - {_DEFAULT}):
         ledger.warn(f"a capacity file names brokers that the load response lacks: {unknown[:5]}")
     brokers = {}
     for number, load in loads.items():
-        capacity = _capacity(load, [e.capacity for e in named if e.brokerId in (_DEFAULT, number)])
-        told = (load.Rack, not load.dead, capacity, load.load, load.Host or "")
-        brokers[number] = Broker(number, *told)
+        capacity = _capacity(
+            load, [e.capacity for e in capacities if e.brokerId in (_DEFAULT, number)]
+        )
+        fields = (load.Rack, not load.dead, capacity, load.load, load.Host or "")
+        brokers[number] = Broker(number, *fields)
     for name, page in pages:
         if isinstance(page, StatePage):
             for entry in itertools.chain(*page.KafkaPartitionState.values()):
-                if known := partitions.get(Key(entry.topic, entry.partition)):
-                    known.lost |= frozenset(entry.offline)
+                if affected := partitions.get(Key(entry.topic, entry.partition)):
+                    affected.lost |= frozenset(entry.offline)
         elif isinstance(page, AssignmentPage):
             _take_order(page, name, partitions, ledger)
     if not brokers:
@@ -374,13 +380,13 @@ def _add_partitions(
         )
 
 
-def _capacity(load: BrokerLoad, named: list[_Capacity]) -> dict[str, float]:
+def _capacity(load: BrokerLoad, entries: list[_Capacity]) -> dict[str, float]:
     """Return the capacity of a broker without its failed disks."""
-    # `named`: what capacity files have of it, each before those that replace it. Where they give no
-    # size of a failed disk, disks are taken as equal
+    # `entries`: what capacity files have of it, each before those that replace it. Where they give
+    # no size of a failed disk, disks are taken as equal
     capacity, failed, disks = load.capacity, load.failed, None
-    for entry in named:
-        capacity |= entry.told
+    for entry in entries:
+        capacity |= entry.reported
         disks = entry.DISK if disks is None or entry.DISK is not None else disks
     if disks is not None:
         capacity["disk"] = sum(size for name, size in disks.items() if name not in failed)
@@ -395,14 +401,14 @@ def _take_order(
 ) -> None:
     """Bring replicas into their true order."""
     for i, entry in enumerate(page.partitions):
-        known = partitions.get(Key(entry.topic, entry.partition))
-        if known is None:
+        partition = partitions.get(Key(entry.topic, entry.partition))
+        if partition is None:
             continue
-        if set(entry.replicas) != set(known.replicas):
-            reason = f"differs from the replicas of partition_load {known.replicas}"
+        if set(entry.replicas) != set(partition.replicas):
+            reason = f"differs from the replicas of partition_load {partition.replicas}"
             where = f"{path}.partitions[{i}].replicas"
             ledger.problem(where, entry.replicas, reason, "save both at one time")
-        known.replicas = entry.replicas
+        partition.replicas = entry.replicas
 
 
 def _warn_of_failed(
@@ -415,15 +421,15 @@ def _warn_of_failed(
     for number, load in loads.items():
         if not load.failed:
             continue
-        told = f"broker {number}: log dir {some(load.failed)} failed"
+        text = f"broker {number}: log dir {some(load.failed)} failed"
         if load.dead:
-            ledger.warn(f"{told}, and it has no other: taken for dead")
+            ledger.warn(f"{text}, and it has no other: taken for dead")
             continue
         if (room := brokers[number].capacity.get("disk")) is not None:
-            told += f", its disk counts {room:,.0f} MB"
+            text += f", its disk counts {room:,.0f} MB"
         lost = [p.name for p in partitions.values() if number in p.lost]
         unknown = "which replicas are lost is not reported: add kafka_cluster_state?verbose=true"
-        ledger.warn(f"{told}; {f'lost with it: {some(lost)}' if lost else unknown}")
+        ledger.warn(f"{text}; {f'lost with it: {some(lost)}' if lost else unknown}")
 
 
 def _leave_rest(cluster: Cluster, ledger: Ledger) -> None:
@@ -434,10 +440,10 @@ def _leave_rest(cluster: Cluster, ledger: Ledger) -> None:
             for resource in RESOURCES:
                 explained[number][resource] += partition.load(resource, number == partition.leader)
     for number, broker in cluster.brokers.items():
-        told, load = explained[number], broker.rest
-        broker.rest = {r: max(0.0, load[r] - told[r]) for r in RESOURCES}
+        of_replicas, load = explained[number], broker.rest
+        broker.rest = {r: max(0.0, load[r] - of_replicas[r]) for r in RESOURCES}
         # 5 % and one unit: rounding of the two responses
-        short = [r for r in RESOURCES if told[r] > load[r] * 1.05 + 1.0]
+        short = [r for r in RESOURCES if of_replicas[r] > load[r] * 1.05 + 1.0]
         if short and broker.alive:
             ledger.warn(
                 f"broker {number}: its replicas have more {short[0]} than it: saved at two times?"

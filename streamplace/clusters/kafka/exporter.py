@@ -104,7 +104,7 @@ def changes(
         for nodes in (instance.tasks.node, before, after)
     )
     # without the label factor no list changes unless a task moves
-    if not moved and not any(FACTOR in told for told in instance.tasks.labels.values()):
+    if not moved and not any(FACTOR in of_task for of_task in instance.tasks.labels.values()):
         return []
     labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
     found = []
@@ -128,7 +128,7 @@ def changes(
 
 
 def _dead(instance: Instance, broker_of: list[int]) -> set[int]:
-    return {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
+    return {broker_of[n] for n, labels in instance.nodes.labels.items() if labels.get(DEAD)}
 
 
 def _lists(partition: Labelled, home: list[int], broker: list[int], dead: set[int]) -> Lists:
@@ -173,9 +173,9 @@ def reassignment(
     entries, led = (
         [
             {"topic": key.topic, "partition": key.number, "replicas": list(replicas)}
-            for key, replicas in told
+            for key, replicas in pairs
         ]
-        for told in (lists, elected)
+        for pairs in (lists, elected)
     )
     more = {CLUSTER: cluster} if cluster else {}
     content = {"version": 1, **more, "partitions": entries} | ({"elected": led} if led else {})
@@ -186,14 +186,14 @@ def write(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
     """As `Exporter.write`: reassignment, rollback, elections and parts, in Kafka's JSON."""
-    found = changes(instance, instance.tasks.node, places.node, ledger)
+    changed = changes(instance, instance.tasks.node, places.node, ledger)
     ledger.check()
-    moved = [change for change in found if change.is_listed]
+    moved = [change for change in changed if change.is_listed]
     if not moved:
         ledger.warn("no partition moves: the file is empty of them")
     cluster = instance.labels.get(CLUSTER, "")
-    led = elected(found)
-    alone = [c for c in found if not c.is_listed and c.partition.key in led]
+    led = elected(changed)
+    alone = [c for c in changed if not c.is_listed and c.partition.key in led]
     after, chosen = ([(c.partition.key, c.after.replicas) for c in part] for part in (moved, alone))
     texts = {
         "": reassignment(after, cluster, chosen),
@@ -202,11 +202,11 @@ def write(
     gone = _dead(instance, _broker_numbers(instance, ledger))
     _warn_of_disks(instance, places.node, moved, ledger)
     # of Kafka's tool alone: `submit` asks no dead broker
-    named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
+    dead_in_lists = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
     if moved:
-        by_tool = _STEPS.format(execute="--execute" if named else _THROTTLED)
+        by_tool = _STEPS.format(execute="--execute" if dead_in_lists else _THROTTLED)
         ledger.next_step = _SUBMIT if cluster else by_tool
-    _note_copies(instance, moved, options["throttle"], () if cluster else named, ledger)
+    _note_copies(instance, moved, options["throttle"], () if cluster else dead_in_lists, ledger)
     if back := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
         ledger.reading(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
@@ -214,13 +214,13 @@ def write(
         )
     # the same brokers go on under the same leader, in another order
     same = (c for c in moved if sorted(c.before.replicas) == sorted(c.after.replicas))
-    if kept := sum(c.before.leader == c.after.leader is not None for c in same):
+    if stable := sum(c.before.leader == c.after.leader is not None for c in same):
         ledger.reading(
-            f"{kept:,} of the lists only put the present leader first, so that it goes on leading"
+            f"{stable:,} of the lists only put the present leader first, so that it goes on leading"
         )
     if led:
         texts[ELECTION] = elections(led)
-        _add_way_back(texts, found, ledger)
+        _add_way_back(texts, changed, ledger)
         count = f"{len(led):,} partition{'s change' if len(led) > 1 else ' changes'} the leader"
         ledger.reading(
             f"{count}: kafka-leader-election.sh --election-type preferred --path-to-json-file "
@@ -311,16 +311,16 @@ def _warn_of_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledg
         full = np.flatnonzero((after > _FULL * room) & (after > before)).tolist()
         over = np.flatnonzero((most > room) & (most > before) & (after <= room)).tolist()
     if full:
-        told = some([f"{names[n]} to {100 * after[n] / room[n]:.0f} %" for n in full])
+        text = some([f"{names[n]} to {100 * after[n] / room[n]:.0f} %" for n in full])
         ledger.warn(
-            f"the plan fills the disk of broker {told}: --limit max_utilisation.disk=0.8 at import "
+            f"the plan fills the disk of broker {text}: --limit max_utilisation.disk=0.8 at import "
             "leaves room"
         )
     if over:
-        told = some([f"{names[n]} {100 * most[n] / room[n]:.0f} %" for n in over])
+        text = some([f"{names[n]} {100 * most[n] / room[n]:.0f} %" for n in over])
         ledger.warn(
             "replicas that come are copied before those that go are deleted, which takes of the "
-            f"disk of broker {told}: --batches, or `streamplace steps`, one after the other"
+            f"disk of broker {text}: --batches, or `streamplace steps`, one after the other"
         )
 
 
@@ -372,8 +372,8 @@ def read_back(text: str, instance: Instance) -> Places:
     where = instance.tasks.node.copy()
     lists, led = read_elected(parse_json(text.encode()), "reassignment", ledger)
     ledger.check()
-    told = [("partitions", *entry) for entry in enumerate(lists.items())]
-    for what, i, (key, replicas) in [*told, *(("elected", *e) for e in enumerate(led.items()))]:
+    entries = [("partitions", *entry) for entry in enumerate(lists.items())]
+    for what, i, (key, replicas) in [*entries, *(("elected", *e) for e in enumerate(led.items()))]:
         path, partition = f"reassignment.{what}[{i}]", listed.get(key)
         if partition is None:
             ledger.problem(path, str(key), "is no partition of the instance")
@@ -381,13 +381,13 @@ def read_back(text: str, instance: Instance) -> Places:
         if not set(replicas) <= {*nodes, *partition.now.replicas}:
             ledger.problem(f"{path}.replicas", replicas, "names brokers the instance lacks")
             continue
-        found = partition.home_of(home, replicas, led=key in led)
-        if found is None or not set(found.values()) <= nodes.keys():
+        broker_of_task = partition.home_of(home, replicas, led=key in led)
+        if broker_of_task is None or not set(broker_of_task.values()) <= nodes.keys():
             reason = f"differs from {partition.now.replicas} by more than its tasks can move"
             remedy = "import the state that the file was written for"
             ledger.problem(f"{path}.replicas", replicas, reason, remedy)
             continue
-        for task, broker in found.items():
+        for task, broker in broker_of_task.items():
             where[task] = nodes[broker]
     ledger.check()
     return Places(where)

@@ -69,10 +69,12 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
 
     topics = read(TOPICS, pages.read_topics, {})
     brokers = read(ENDPOINTS, pages.read_endpoints, {})
-    for number, told in read(BROKERS, pages.read_brokers, dict[int, Broker]()).items():
-        if (known := brokers.get(number)) is not None:  # its life is what Kafka reports
-            told = replace(told, rack=told.rack or known.rack, alive=told.alive and known.alive)
-        brokers[number] = told
+    for number, broker in read(BROKERS, pages.read_brokers, dict[int, Broker]()).items():
+        if (endpoint := brokers.get(number)) is not None:  # its life is what Kafka reports
+            broker = replace(
+                broker, rack=broker.rack or endpoint.rack, alive=broker.alive and endpoint.alive
+            )
+        brokers[number] = broker
     logs = read(LOGS, pages.read_logs, pages.Logs({}, {}, {}, []))
     columns, rates = read(RATES, pages.read_rates, ([], {}))
     current = read(CURRENT, pages.read_current, {})
@@ -101,7 +103,7 @@ def read_live(admin: KafkaAdmin, ledger: Ledger) -> Cluster:
     if not topics:
         ledger.problem(admin.address, None, "has no topic", "is it the right cluster?")
         ledger.check()
-    logs = admin.log_dirs([b for b, told in brokers.items() if told.alive], ledger)
+    logs = admin.log_dirs([b for b, broker in brokers.items() if broker.alive], ledger)
     ledger.check()
     ledger.reading("rates, CPU and capacities are unknown")
     if not logs.sizes:
@@ -130,13 +132,13 @@ def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
     at, of = ("the log directories", "the cluster") if is_live else (LOGS, TOPICS)
     _complete(brokers, topics, logs.brokers, listed, ledger)
     _leave_out_failed(brokers, logs, ledger)
-    told = {"disk": bool(logs.sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
-    told["nw_out"] = told["nw_in"] and "bytes_out" in columns
+    reported = {"disk": bool(logs.sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
+    reported["nw_out"] = reported["nw_in"] and "bytes_out" in columns
     cluster = Cluster(
         name=name,
         brokers=dict(sorted(brokers.items())),
         partitions=[_with_loads(p, logs, rates.get(key, {})) for key, p in topics.items()],
-        resources=tuple(name for name in UNITS if told[name]),
+        resources=tuple(name for name in UNITS if reported[name]),
         units=UNITS,
     )
     for what, found in ((f"size in {at}", logs.sizes), (f"rate in {RATES}", rates)):
@@ -187,17 +189,17 @@ def _leave_out_failed(brokers: dict[int, Broker], logs: pages.Logs, ledger: Ledg
     for number, names in logs.failed.items():
         share, total = logs.left[number]
         broker = brokers.setdefault(number, Broker(number, alive=False))
-        told = f"broker {number}: log dir {some(names)} failed"
+        text = f"broker {number}: log dir {some(names)} failed"
         if not share:
             broker.alive = False
-            ledger.warn(f"{told}, and it has no other: taken for dead")
+            ledger.warn(f"{text}, and it has no other: taken for dead")
         elif broker.alive:
             has = broker.capacity.get("disk")
-            told += ": its replicas there are lost"
+            text += ": its replicas there are lost"
             if has is not None:
                 broker.capacity["disk"] = has * share if total is None else min(has, total)
-                told += f", its disk counts {broker.capacity['disk']:,.0f} of {has:,.0f}"
-            ledger.warn(told)
+                text += f", its disk counts {broker.capacity['disk']:,.0f} of {has:,.0f}"
+            ledger.warn(text)
 
 
 def _with_loads(described: Partition, logs: pages.Logs, rates: dict[str, float]) -> Partition:

@@ -81,24 +81,24 @@ def _resources(
 ) -> list[str]:
     """Return the resources, the balanced one first; of leadership those that leading changes."""
     # others a plan of leaders can neither mend nor break
-    wanted = (
+    preferred = (
         ("nw_out", "network_out", LEADERS) if operation.mode in LEADING_MODES else ("disk", COUNT)
     )
-    known = [*cluster.resources, COUNT, LEADERS]
-    first = balance or next(name for name in wanted if name in known)
-    if first not in known:
+    names = [*cluster.resources, COUNT, LEADERS]
+    first = balance or next(name for name in preferred if name in names)
+    if first not in names:
         reason = "is not known of this cluster"
-        raise InvalidInput(Problem("--option balance", first, reason, meant(first, known)))
+        raise InvalidInput(Problem("--option balance", first, reason, meant(first, names)))
     rest = [name for name in cluster.resources if name != first]
     if operation.mode not in LEADING_MODES:
         return [first, *rest]
     # where leading and following weigh the same, no election changes anything
     changed = {
-        r for r in known for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
+        r for r in names for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
     }
     if first not in changed and balance is not None:
         reason = f"does not change by who leads ({operation.mode})"
-        others = ", ".join(r for r in known if r in changed)
+        others = ", ".join(r for r in names if r in changed)
         raise InvalidInput(Problem("--option balance", first, reason, f"one of {others}"))
     return [first, *(r for r in rest if r in changed)]
 
@@ -144,8 +144,8 @@ def _nodes(
         ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
     living = [broker for broker in cluster.brokers.values() if broker.alive]
     bounded = [r for r in resources if all(r in broker.capacity for broker in living)]
-    if told := ", ".join(r for r in resources if r in cluster.resources and r not in bounded):
-        ledger.warn(f"no capacity of {told} is reported: unbounded on some brokers")
+    if unbounded := ", ".join(r for r in resources if r in cluster.resources and r not in bounded):
+        ledger.warn(f"no capacity of {unbounded} is reported: unbounded on some brokers")
     return nodes
 
 
@@ -247,8 +247,8 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
 
 def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
     planned = {a.partition.name for a in asked}
-    left = planned if operation.mode in LEADING_MODES else set[str]()
-    if lost := [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]:
+    untouched = planned if operation.mode in LEADING_MODES else set[str]()
+    if lost := [p.name for p in cluster.partitions if p.lost and p.name not in planned - untouched]:
         remedy = "--option mode=dead-broker makes it anew"
         ledger.warn(f"a replica is lost with a failed disk, and stays so: {some(lost)}; {remedy}")
     drifted = [

@@ -118,9 +118,9 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{path}:{number}"
         fields = _fields(line)
-        told = _MIN_ISR.search(fields.get("Configs", ""))
-        if told and "Topic" in fields:
-            min_isr[fields["Topic"]] = int(told[1])
+        match = _MIN_ISR.search(fields.get("Configs", ""))
+        if match and "Topic" in fields:
+            min_isr[fields["Topic"]] = int(match[1])
         if _THROTTLED.search(fields.get("Configs", "")):
             throttled[fields.get("Topic", "")] = None
         if "Topic" not in fields:
@@ -132,10 +132,10 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
             _take_partition(fields, where, found, ledger)
         elif is_whole(fields.get("PartitionCount", "")):
             counts[fields["Topic"]] = int(fields["PartitionCount"]), where
-    seen = Counter(topic for topic, _ in found)
+    listed_counts = Counter(topic for topic, _ in found)
     for topic, (count, where) in counts.items():
-        if seen[topic] != count:
-            reason = f"partitions are reported, and {seen[topic]} are listed ({topic})"
+        if listed_counts[topic] != count:
+            reason = f"partitions are reported, and {listed_counts[topic]} are listed ({topic})"
             ledger.problem(where, count, reason, _SAVE)
     if not found:
         ledger.problem(path, None, "holds no partition", _SAVE)
@@ -243,8 +243,8 @@ def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
                     ledger.problem(where, stored.partition, "is not of the form topic-number")
                 elif stored.isFuture is not True:
                     sizes[Key(topic, int(number))] = stored.size
-            told = str(folder.logDir), bool(folder.error), folder.totalBytes or 0.0
-            folders.append(LogDir(*told, sizes))
+            fields = str(folder.logDir), bool(folder.error), folder.totalBytes or 0.0
+            folders.append(LogDir(*fields, sizes))
         logs.add(broker.broker, folders)
     return logs
 
@@ -299,8 +299,8 @@ def read_brokers(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
     for i, entry in enumerate(page or ()):
         if entry.id in found:
             ledger.problem(f"{path}[{i}].id", entry.id, "stands twice", "one entry a broker")
-        told = {} if entry.capacity is None else vars(entry.capacity)
-        capacity = {name: told[name] for name in CAPACITIES if told.get(name) is not None}
+        amounts = {} if entry.capacity is None else vars(entry.capacity)
+        capacity = {name: amounts[name] for name in CAPACITIES if amounts.get(name) is not None}
         found[entry.id] = Broker(entry.id, entry.rack, entry.alive, capacity, host=entry.host or "")
     return found
 
@@ -320,16 +320,16 @@ def read_endpoints(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
         elif headings and words and is_whole(words[0]):
             if len(words) == len(headings) - 1 and "RACK" in headings:
                 words.insert(headings.index("RACK"), "null")  # an empty rack
-            told = dict(zip(headings, words, strict=False))
-            alive = _FENCED.get(told.get("STATE", "unfenced"))
+            columns = dict(zip(headings, words, strict=False))
+            alive = _FENCED.get(columns.get("STATE", "unfenced"))
             if len(words) != len(headings) or alive is None:
                 ledger.problem(where, line.strip()[:60], "is no broker's line", _LIST)
             elif int(words[0]) in found:
                 ledger.problem(where, int(words[0]), "stands twice", "one line a broker")
             else:
-                rack = told.get("RACK")
-                named = None if rack == "null" else rack
-                found[int(words[0])] = Broker(int(words[0]), named, alive, host=told["HOST"])
+                rack = columns.get("RACK")
+                rack_name = None if rack == "null" else rack
+                found[int(words[0])] = Broker(int(words[0]), rack_name, alive, host=columns["HOST"])
         elif headings and line.strip():
             ledger.problem(where, line.strip()[:60], "is no broker's line", _LIST)
     if not headings:

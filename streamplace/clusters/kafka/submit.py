@@ -59,7 +59,7 @@ class Reassignment:
     def back(self) -> Reassignment:
         """The way back."""
         keys = [key for key in self.lists if key in self.before]
-        lists, before = ({k: told[k] for k in keys} for told in (self.before, self.lists))
+        lists, before = ({k: source[k] for k in keys} for source in (self.before, self.lists))
         return Reassignment(self.path, self.cluster, lists, before)
 
 
@@ -78,9 +78,9 @@ def load_reassignment(name: str) -> Reassignment:
         before = read_assignment(parsed(read_text(rollback), str(rollback)), str(rollback), ledger)
     led = list(chosen)
     if election.exists():
-        told = parsed(read_text(election), str(election))
+        content = parsed(read_text(election), str(election))
         try:
-            led += [Key(str(e["topic"]), int(e["partition"])) for e in told["partitions"]]
+            led += [Key(str(e["topic"]), int(e["partition"])) for e in content["partitions"]]
         except (TypeError, KeyError, ValueError):
             ledger.problem(str(election), None, "is no list of partitions to elect", EXPORT)
     ledger.check()
@@ -158,22 +158,22 @@ def check(
             reason += f"; it waits for broker {some(wait)}, which is dead" if wait else ""
             remedy = f"let that end, or `streamplace revert kafka {admin.address} --cancel`"
             ledger.problem(f"{admin.address}: {key}", None, reason, remedy)
-    for key, wanted in plan.lists.items():
+    for key, target in plan.lists.items():
         if (described := running.get(key)) is None:
             continue
-        known = plan.before.get(key)
-        lists_known = [sorted(told) for told in (wanted, known or wanted)]  # a cancel reorders
-        at_known = described.is_moving or sorted(described.replicas) in lists_known
-        if known is not None and not at_known:
-            reason = f"is on {described.replicas}, and the file was made for {known}"
+        before = plan.before.get(key)
+        expected = [sorted(entry) for entry in (target, before or target)]  # a cancel reorders
+        is_expected = described.is_moving or sorted(described.replicas) in expected
+        if before is not None and not is_expected:
+            reason = f"is on {described.replicas}, and the file was made for {before}"
             ledger.problem(f"{path}: {key}", None, reason, _AGAIN)
         least = min(described.min_isr or 1, len(home_of(described)))
-        if len(wanted) < least:
-            reason = f"is to have {len(wanted)} replicas, fewer than min.insync.replicas ({least})"
+        if len(target) < least:
+            reason = f"is to have {len(target)} replicas, fewer than min.insync.replicas ({least})"
             ledger.problem(f"{path}: {key}", None, reason, "lower min.insync.replicas first")
     ledger.check()
     # bytes to copy: new replicas × the largest replica that is there
-    sizes = admin.log_dirs([b for b, told in brokers.items() if told.alive], ledger).sizes
+    sizes = admin.log_dirs([b for b, entry in brokers.items() if entry.alive], ledger).sizes
     copies = {key: set(to) - set(running[key].replicas) for key, to in plan.lists.items()}
     return Checked(
         lists,
@@ -181,7 +181,7 @@ def check(
         sum(map(len, copies.values())),
         sum(len(to) * max(sizes.get(key, {}).values(), default=0) for key, to in copies.items()),
         {key: running[key].replicas for key in plan.lists if not running[key].is_moving}
-        | {key: told for key, told in plan.before.items() if key in plan.lists},
+        | {key: entry for key, entry in plan.before.items() if key in plan.lists},
     )
 
 
@@ -246,14 +246,14 @@ def revert(admin: KafkaAdmin, plan: Reassignment, settings: Settings = Settings(
         )
     if plan.elected:
         # who led before was not the first: Kafka would not elect it under this list
-        told = f"{plural(len(plan.elected), 'leader')} elected without a new list stay: "
-        told += some([str(key) for key in plan.elected])
+        staying = f"{plural(len(plan.elected), 'leader')} elected without a new list stay: "
+        staying += some([str(key) for key in plan.elected])
         if not plan.lists:
             remedy = "import with --option mode=leaders, and plan the leaders anew"
             raise InvalidInput(
-                Problem(plan.path, None, f"has no list to bring back; {told}", remedy)
+                Problem(plan.path, None, f"has no list to bring back; {staying}", remedy)
             )
-        settings.say(told)
+        settings.say(staying)
     with alone(admin.cluster()):
         checked = check(admin, plan.back, undoes=plan.lists)
         admin.reassign(dict.fromkeys(_towards(plan.lists, admin.partitions())))
@@ -282,8 +282,8 @@ def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
 
 def unthrottle(admin: KafkaAdmin, topics: Collection[str], *, own: bool = False) -> None:
     """Take off the rates that all brokers share, lists of topics, and brokers' `own` rates."""
-    for kind, found in throttles(admin, topics, own=own).items():
-        admin.alter(kind, {name: dict.fromkeys(told) for name, told in found.items()})
+    for kind, configs in throttles(admin, topics, own=own).items():
+        admin.alter(kind, {name: dict.fromkeys(keys) for name, keys in configs.items()})
 
 
 @dataclass
@@ -296,7 +296,7 @@ class _Run:
     settings: Settings
     given_up: dict[Key, str] = field(default_factory=dict)
     since: dict[object, float] = field(default_factory=dict)
-    said: str = ""
+    last_message: str = ""
     throttled: bool = False
 
     def run(self) -> Outcome:
@@ -336,7 +336,7 @@ class _Run:
 
     def _step(self, now: float) -> bool:
         """Begin, cancel and elect what can be; whether anything is left to wait for."""
-        alive = {b for b, told in self.admin.brokers().items() if told.alive}
+        alive = {b for b, described in self.admin.brokers().items() if described.alive}
         running = self.admin.partitions()
         for broker in alive & self.since.keys():
             del self.since[broker]
@@ -431,17 +431,17 @@ class _Run:
             return
         self.throttled = True
         rates = self.admin.configs("broker", list(map(str, alive)), RATES)
-        if own := [name for name, told in rates.items() if told]:
-            self.settings.say(f"broker {some(own)} has a rate of its own, which goes first")
+        if with_rate := [name for name, entries in rates.items() if entries]:
+            self.settings.say(f"broker {some(with_rate)} has a rate of its own, which goes first")
         pairs: dict[str, tuple[list[str], list[str]]] = {}
         for key, to in self.lists.items():
             one = running[key]
             new = (set(to) - set(one.replicas)) | set(one.adding)
             if new:
-                told = pairs.setdefault(key.topic, ([], []))
+                entries = pairs.setdefault(key.topic, ([], []))
                 # senders: where the data is now; receivers: the replicas that are new
-                told[0].extend(f"{key.number}:{b}" for b in sorted(home_of(one)))
-                told[1].extend(f"{key.number}:{b}" for b in sorted(new))
+                entries[0].extend(f"{key.number}:{b}" for b in sorted(home_of(one)))
+                entries[1].extend(f"{key.number}:{b}" for b in sorted(new))
         lists = {t: {SENDERS: ",".join(s), RECEIVERS: ",".join(r)} for t, (s, r) in pairs.items()}
         self.admin.alter("topic", lists)
         self.admin.alter("broker", {EVERY: dict.fromkeys(RATES, str(self.settings.throttle))})
@@ -450,8 +450,8 @@ class _Run:
         text = f"{len(self.lists) - left - len(self.given_up)} of {len(self.lists)} partitions done"
         text += f", {moving} under way" if moving else ""
         text += f"; waits for broker {some(sorted(dead))}, which is dead" if dead and left else ""
-        if text != self.said:
-            self.said = text
+        if text != self.last_message:
+            self.last_message = text
             self.settings.say(text)
 
     def _end(self) -> None:

@@ -86,12 +86,12 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
         name, line = str(key), running[key]
         listed = line.replicas if planned.ordered else sorted(line.replicas)
         if planned.brokers is not None:
-            asked = planned.brokers if planned.ordered else sorted(planned.brokers)
-            late = sorted(set(asked) - set(line.isr))
-            if asked != listed:
-                found.append(Difference(name, "replicas", listed, asked))
+            brokers = planned.brokers if planned.ordered else sorted(planned.brokers)
+            late = sorted(set(brokers) - set(line.isr))
+            if brokers != listed:
+                found.append(Difference(name, "replicas", listed, brokers))
             elif late:
-                found.append(Difference(name, "in sync", line.isr, asked))
+                found.append(Difference(name, "in sync", line.isr, brokers))
         if line.leader != planned.leader:
             found.append(Difference(name, "leader", line.leader, planned.leader))
         # leads now, but the next preferred election would give it to the first
@@ -140,9 +140,9 @@ def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> KafkaVerdict:
             for broker in planned.brokers or ()
             if broker in logs.brokers and broker in running[key].isr and broker not in stored
         ]
-    held = throttles(admin, {key.topic for key in wanted})
-    named = [f"{kind} {name}" if name else "brokers" for kind in held for name in held[kind]]
-    return verdict_of(wanted, found, named)
+    limits = throttles(admin, {key.topic for key in wanted})
+    places = [f"{kind} {name}" if name else "brokers" for kind in limits for name in limits[kind]]
+    return verdict_of(wanted, found, places)
 
 
 def throttles(
@@ -150,9 +150,9 @@ def throttles(
 ) -> dict[str, dict[str, Any]]:
     """Return the throttles that are set: kind to names to keys; `own`: rates of brokers, too."""
     alive = [str(number) for number, broker in admin.brokers().items() if broker.alive and own]
-    asked = {"broker": ([EVERY, *alive], RATES), "topic": (topics, (SENDERS, RECEIVERS))}
-    found = {kind: admin.configs(kind, names, keys) for kind, (names, keys) in asked.items()}
-    return {kind: {n: told for n, told in of.items() if told} for kind, of in found.items()}
+    queries = {"broker": ([EVERY, *alive], RATES), "topic": (topics, (SENDERS, RECEIVERS))}
+    configs = {kind: admin.configs(kind, names, keys) for kind, (names, keys) in queries.items()}
+    return {kind: {n: values for n, values in of.items() if values} for kind, of in configs.items()}
 
 
 def described(name: str) -> dict[Key, Partition]:

@@ -157,9 +157,9 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
         routed = after
     total = float(rate.sum()) + sum(stream.rate for stream in local)
     for o, into in routed.items():  # what they send on, by what they receive now
-        own = operator[source] == o
-        for end in np.unique(operator[target[own]]).tolist():
-            some = own & (operator[target] == end)
+        is_sender = operator[source] == o
+        for end in np.unique(operator[target[is_sender]]).tolist():
+            some = is_sender & (operator[target] == end)
             to = np.bincount(target[some], rate[some], instance.num_tasks)
             # crossing = Σ to - Σ_node share·to: each sends to receivers as they were measured
             share = into / (into.sum() or 1.0)
@@ -376,12 +376,12 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
             reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
             ledger.problem(f"slots: {violation.place}", None, reason, _SLOTS)
         return places.node
-    if _keeps_slots(instance, places, kept := _staying_slots(instance, places)):
+    if _keeps_slots(instance, places, staying := _staying_slots(instance, places)):
         ledger.reading(
             "the plan decides no slots: executors that stay keep theirs, the others join their "
             "topology's worker on the node, or the first idle slot"
         )
-        return kept
+        return staying
     ledger.reading("the plan decides no slots: they are those that the referee assigned")
     # other numbers may be other workers that restart
     named = _renumbered(instance, places, assigned.slot)
@@ -407,13 +407,13 @@ def _staying_slots(instance: Instance, places: Places) -> Ints:
     workers: dict[tuple[int, int], Counter[int]] = {}
     # those that stay first: their slots are taken before any other task looks for one
     for t in [*np.flatnonzero(stays).tolist(), *np.flatnonzero(~stays).tolist()]:
-        own = workers.setdefault((int(places.node[t]), int(job[t])), Counter())
-        taken = used.setdefault(int(places.node[t]), set())
+        worker_sizes = workers.setdefault((int(places.node[t]), int(job[t])), Counter())
+        used_here = used.setdefault(int(places.node[t]), set())
         if not stays[t]:
-            idle = next(s for s in range(len(taken) + 1) if s not in taken)
-            slot[t] = min(own, key=lambda s: (-own[s], s), default=idle)
-        own[int(slot[t])] += 1
-        taken.add(int(slot[t]))
+            idle = next(s for s in range(len(used_here) + 1) if s not in used_here)
+            slot[t] = min(worker_sizes, key=lambda s: (-worker_sizes[s], s), default=idle)
+        worker_sizes[int(slot[t])] += 1
+        used_here.add(int(slot[t]))
     return slot
 
 

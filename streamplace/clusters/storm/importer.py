@@ -64,9 +64,9 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         supervisors, topologies = pages.read_files(saved_documents(request.sources), ledger)
     elif by_nimbus:
         # one connection for all readings: the pages are of one leader
-        with Nimbus(address, request.timeout) as asked:
+        with Nimbus(address, request.timeout) as nimbus:
             by_supervisor = request.options["node"] == "supervisor"
-            live = Live(asked, ledger, request.options["interval"], by_supervisor)
+            live = Live(nimbus, ledger, request.options["interval"], by_supervisor)
             if request.options["cpu"] == "process":
                 live = replace(live, reports=request.options["reports"])
             supervisors, topologies = live.read(request.options["topology"])
@@ -140,11 +140,11 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
             f"counts of {topology.name} are those of {min(spans):.0f} s to {max(spans):.0f} s, by "
             "executor: since it started, or the window"
         )
-    told = [e for e in executors if e.executed is not None or e.transferred is not None]
-    untold = [e for e in told if e.age is None]
-    if untold and (len(untold) < len(told) or any(e.uptime for e in untold)):
+    counted = [e for e in executors if e.executed is not None or e.transferred is not None]
+    untold = [e for e in counted if e.age is None]
+    if untold and (len(untold) < len(counted) or any(e.uptime for e in untold)):
         ledger.warn(
-            f"{topology.name}: {len(untold)} of {len(told)} executors report no uptime that is "
+            f"{topology.name}: {len(untold)} of {len(counted)} executors report no uptime that is "
             f"understood ({untold[0].name}: {untold[0].uptime!r}): counted as old as the topology"
         )
     if young := [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]:
@@ -226,9 +226,9 @@ class Cluster:
         if (page.executors or 0) <= sum(row.count for row in (*page.spouts, *page.bolts)):
             return
         whole: pages.SystemRows | None = self._optional(pages.SystemRows, path, sys="1")
-        known = {pages.SYSTEM, *(row.name for row in page.bolts)}
+        names = {pages.SYSTEM, *(row.name for row in page.bolts)}
         for row in whole.bolts if whole else ():
-            if row.is_system and row.name not in known:
+            if row.is_system and row.name not in names:
                 page.bolts.append(row)
 
     def _page(self, kind: Any, path: str, **query: str) -> Any:
@@ -243,15 +243,15 @@ class Cluster:
     def _optional(self, kind: Any, path: str, **query: str) -> Any:
         """Return a page that an import can do without; ``None``, with a warning, where it fails."""
         try:
-            value, own = self.client.maybe(path, window=self.window, **query), Ledger()
-            page = None if value is None else read_page(kind, value, path, own)
-            own.check()
+            value, page_ledger = self.client.maybe(path, window=self.window, **query), Ledger()
+            page = None if value is None else read_page(kind, value, path, page_ledger)
+            page_ledger.check()
         except InvalidInput as error:
             first = error.problems[0]
-            told = f"{first.path if path in first.path else path} {first.reason}"
-            self.ledger.warn(f"{told}: taken from the other pages as far as they say it")
+            text = f"{first.path if path in first.path else path} {first.reason}"
+            self.ledger.warn(f"{text}: taken from the other pages as far as they say it")
             return None
-        self.ledger.ignored += own.ignored
+        self.ledger.ignored += page_ledger.ignored
         return page
 
 

@@ -86,13 +86,13 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
     """Add the executors that run but that no component page reports."""
     _share_memory(topology, ledger)
     system = [part for part in topology.components.values() if part.is_system]
-    known = {part.name for part in system if part.executors}
+    on_pages = {part.name for part in system if part.executors}
     for part in system:
-        if part.name not in known:
+        if part.name not in on_pages:
             del topology.components[part.name]
     # executors that run less those whose page is there; the topology's own total is surer
     if topology.executors is None:
-        missing = sum(part.count for part in system if part.name not in known)
+        missing = sum(part.count for part in system if part.name not in on_pages)
     else:
         missing = max(0, topology.executors - len(topology.known_executors))
     parts = [part for part in topology.components.values() if part.executors]
@@ -109,8 +109,8 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
         ledger.reading(f"{part.name} requests no memory: {memory:g} MB an executor is assumed")
     if not missing:
         return
-    found = _named(at, known, missing)
-    for name, workers in found.items():
+    workers_of = _named(at, on_pages, missing)
+    for name, workers in workers_of.items():
         part = Bolt.model_construct(name=name, count=len(workers), cpu_request=cpu)
         part.memory = memory
         part.executors = [
@@ -118,9 +118,9 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
             for i, worker in enumerate(workers)
         ]
         topology.components[name] = part
-    if placed := sum(map(len, found.values())):
+    if placed := sum(map(len, workers_of.values())):
         ledger.reading(
-            f"{placed} system executors ({', '.join(sorted(found))}) are tasks, by what the "
+            f"{placed} system executors ({', '.join(sorted(workers_of))}) are tasks, by what the "
             "topology's page says of its workers"
         )
     if missing > placed:
@@ -130,11 +130,11 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
 def _share_memory(topology: Topology, ledger: Ledger) -> None:
     """Give executors their part of what workers are assigned, where no component requests any."""
     parts = list(topology.components.values())
-    told = [w for w in topology.processes if w.memory is not None and w.executors]
-    if any(part.memory for part in parts) or not told:
+    reporting = [w for w in topology.processes if w.memory is not None and w.executors]
+    if any(part.memory for part in parts) or not reporting:
         return
     # MB per executor = assigned memory of all workers / their executors
-    share = sum(w.memory or 0.0 for w in told) / sum(w.executors or 0 for w in told)
+    share = sum(w.memory or 0.0 for w in reporting) / sum(w.executors or 0 for w in reporting)
     for part in parts:
         part.memory = share
     ledger.reading("executors' memory is their part of what their workers are assigned")
@@ -173,31 +173,31 @@ def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float,
     """
     parts = topology.components.values()
     beyond = (
-        [w.memory - sum(p.memory for p in known) for w, known in at if w.memory is not None],
-        [w.cpu - sum(p.cpu_request or 0.0 for p in known) for w, known in at if w.cpu is not None],
+        [w.memory - sum(p.memory for p in there) for w, there in at if w.memory is not None],
+        [w.cpu - sum(p.cpu_request or 0.0 for p in there) for w, there in at if w.cpu is not None],
     )
     # a figure that one worker lacks says nothing of the sum
     spare, busy = (sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in beyond)
-    default = _MEMORY if any(part.memory for part in parts) else 0.0
-    asked = _CPU if any(part.cpu_request for part in parts) else None
+    default_memory = _MEMORY if any(part.memory for part in parts) else 0.0
+    default_cpu = _CPU if any(part.cpu_request for part in parts) else None
     memory, cpu = unknown
     return (
-        spare / memory if spare > 0 < memory else default,
-        busy / cpu if busy > 0 < cpu else asked,
+        spare / memory if spare > 0 < memory else default_memory,
+        busy / cpu if busy > 0 < cpu else default_cpu,
     )
 
 
-def _named(at: _Workers, known: set[str], missing: int) -> dict[str, list[Worker]]:
+def _named(at: _Workers, on_pages: set[str], missing: int) -> dict[str, list[Worker]]:
     """Return system components that workers name, with the worker of each executor."""
-    found: dict[str, list[Worker]] = {}
+    workers_of: dict[str, list[Worker]] = {}
     for worker, _ in at:
         for name, tasks in sorted(worker.components.items()):
-            if name.startswith("__") and name != SYSTEM and name not in known:
+            if name.startswith("__") and name != SYSTEM and name not in on_pages:
                 number = min(tasks, missing)
                 missing -= number
                 if number:
-                    found.setdefault(name, []).extend([worker] * number)
-    return found
+                    workers_of.setdefault(name, []).extend([worker] * number)
+    return workers_of
 
 
 def _reserve(
@@ -205,7 +205,7 @@ def _reserve(
 ) -> None:
     """Make what unnamed executors take background of the hosts that their workers are on."""
     lacking = [
-        worker for worker, known in at for _ in range(max(0, (worker.executors or 0) - len(known)))
+        worker for worker, there in at for _ in range(max(0, (worker.executors or 0) - len(there)))
     ]
     hosts = [w.host for w in lacking if w.host is not None][:missing]
     others = [host for host, ports in sorted(ports_of(topology)[0].items()) for _ in ports or (0,)]
@@ -215,10 +215,10 @@ def _reserve(
     for host in hosts:
         before = topology.reserved.get(host, (0.0, 0.0))
         topology.reserved[host] = (before[0] + cpu, before[1] + memory)
-    taken = f"{cpu:g} % of a core and {memory:g} MB each are background of its workers' hosts"
+    amount = f"{cpu:g} % of a core and {memory:g} MB each are background of its workers' hosts"
     ledger.warn(
         f"{topology.name}: {missing} system executors (ackers and the like) are on no page: "
-        + (taken if hosts and (cpu or memory) else "what they take is not known, nor counted")
+        + (amount if hosts and (cpu or memory) else "what they take is not known, nor counted")
     )
 
 
@@ -282,8 +282,8 @@ def build_document(
 
 def _numbers(topology: Topology, ledger: Ledger) -> dict[str, Any]:
     """Return a topology with the numbers of its workers, and of nodes that it has for itself."""
-    told = {"workers": topology.workers, "exclusive_nodes": machines_of(topology, ledger)}
-    return {"id": topology.name} | {name: value for name, value in told.items() if value}
+    numbers = {"workers": topology.workers, "exclusive_nodes": machines_of(topology, ledger)}
+    return {"id": topology.name} | {name: value for name, value in numbers.items() if value}
 
 
 def _task(
@@ -394,16 +394,16 @@ def _settle_workers(topology: Topology, ledger: Ledger) -> None:
     found, complete = ports_of(topology)
     seen = sum(map(len, found.values()))
     executors = len(topology.known_executors)
-    told = topology.workers
-    if told is None or not seen:
+    stated = topology.workers
+    if stated is None or not seen:
         return
     # Storm starts no more workers than executors
     total = max(executors, topology.executors or 0)
-    wanted = min(told, total)
+    expected = min(stated, total)
     hidden = 0 if topology.processes else total - executors  # they may have workers of their own
-    if seen > wanted or (complete and seen + hidden < wanted):
+    if seen > expected or (complete and seen + hidden < expected):
         ledger.warn(
-            f"{topology.name}: workersTotal is {told}, its executors are in {seen} slots, which "
+            f"{topology.name}: workersTotal is {stated}, its executors are in {seen} slots, which "
             "counts: the page is stale, or workers are down"
         )
         topology.workers = seen if complete else None
@@ -447,12 +447,12 @@ def _subtract_foreign_slots(
 ) -> None:
     """Take the slots away that topologies which are not imported use: the last of each host."""
     for host, supervisor in supervisors.items():
-        mine = len(used[host])
+        imported = len(used[host])
         busy = supervisor.slots_used or 0
-        if host in ports and busy > mine:
+        if host in ports and busy > imported:
             # those in use by the imported topologies stand first in the list
-            left = max(mine, supervisor.slots - (busy - mine))
-            del ports[host][left:]
+            remaining = max(imported, supervisor.slots - (busy - imported))
+            del ports[host][remaining:]
             ledger.reading("slots of topologies that are not imported are taken away")
 
 
@@ -613,7 +613,7 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         for (sender, stream), executed in part.inputs.items()
         if sender != SYSTEM
     ]
-    known = {(sender, part.name) for part, sender, _, _ in measured}
+    measured_pairs = {(sender, part.name) for part, sender, _, _ in measured}
     readers: dict[str, list[tuple[str, str]]] = {}
     for sender, stream, receiver in topology.groupings:
         readers.setdefault(sender, []).append((stream, receiver))
@@ -627,7 +627,7 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         sent = counted if rates is None else sum(rates)
         for stream, receiver in subscriptions:
             target = topology.components.get(receiver)
-            if target is None or sent is None or (sender, receiver) in known:
+            if target is None or sent is None or (sender, receiver) in measured_pairs:
                 continue
             ledger.reading(
                 "where a bolt reports no inputs, what its sender transferred is shared evenly "
@@ -655,11 +655,11 @@ def input_rate(topology: Topology, part: Component, stream: tuple[str, str], cou
     if any(stream in e.received for e in part.executors):
         return sum(rates_received(part, stream))
     counted = [e for e in part.executors if e.executed is not None]
-    known = [(e.executed or 0.0, e.done) for e in counted if e.done is not None]
-    total = sum(executed for executed, _ in known)
+    with_rate = [(e.executed or 0.0, e.done) for e in counted if e.done is not None]
+    total = sum(executed for executed, _ in with_rate)
     # rate = count × Σ done / Σ executed, scaled up to executors that report no rate
     if total > 0:
-        return count * sum(done for _, done in known) / total * len(counted) / len(known)
+        return count * sum(done for _, done in with_rate) / total * len(counted) / len(with_rate)
     seconds = max((e.seconds or 0.0 for e in part.executors), default=topology.seconds(part))
     return count / seconds if seconds else 0.0
 
@@ -701,11 +701,11 @@ def _receiver_shares(part: Component, stream: tuple[str, str], grouping: str | N
 
 def _shares(rates: Sequence[float | None]) -> Floats:
     """(a,) share of each executor in what all send or receive."""
-    known = np.array(completed(rates) or (), dtype=np.float64)
-    total = known.sum()
+    filled = np.array(completed(rates) or (), dtype=np.float64)
+    total = filled.sum()
     if total <= 0:
         return np.full(len(rates), 1.0 / max(1, len(rates)))
-    return np.asarray(known / total, dtype=np.float64)
+    return np.asarray(filled / total, dtype=np.float64)
 
 
 CONSTRAINTS, SPREAD = "topology.ras.constraints", "topology.spread.components"
@@ -718,10 +718,10 @@ MOST_SETS = 2_000
 
 def machines_of(topology: Topology, ledger: Ledger) -> int | None:
     """Return the number of nodes that a topology is to have for itself."""
-    told = topology.configuration.get(MACHINES)
-    if not isinstance(told, dict) or topology.name not in told:
+    by_name = topology.configuration.get(MACHINES)
+    if not isinstance(by_name, dict) or topology.name not in by_name:
         return None
-    machines = _count(told[topology.name], f"{MACHINES}.{topology.name}", topology, ledger)
+    machines = _count(by_name[topology.name], f"{MACHINES}.{topology.name}", topology, ledger)
     if machines is not None:
         ledger.reading(
             f"{topology.name} has up to {machines} nodes for itself ({MACHINES}"
@@ -743,13 +743,13 @@ def sets_of(topology: Topology, prefix: str, ledger: Ledger) -> Iterator[dict[st
             "rule": "apart",
             "at_most": count,
         }
-    told = [f"{name} at most {count} on a node" for name, count in most.items()]
+    texts = [f"{name} at most {count} on a node" for name, count in most.items()]
     for one, other in sorted(apart):
-        told.append(f"{one} and {other} in no worker together")
+        texts.append(f"{one} and {other} in no worker together")
         yield from _incompatible(topology, one, other, prefix, ledger)
-    if told:
+    if texts:
         ledger.reading(
-            f"{topology.name}: constraints are sets: {listed(told, 5)}"
+            f"{topology.name}: constraints are sets: {listed(texts, 5)}"
             f"{_unless(topology, STRATEGY, 'ConstraintSolverStrategy')}"
         )
 
@@ -782,24 +782,24 @@ def _read(topology: Topology, ledger: Ledger) -> tuple[dict[str, int], set[tuple
     """Return most executors of components on a node, and the pairs that share no worker."""
     most: dict[str, int] = {}
     apart: set[tuple[str, str]] = set()
-    known = topology.components
+    components = topology.components
 
     def is_part(name: Any, where: str) -> bool:
-        if isinstance(name, str) and name in known:
+        if isinstance(name, str) and name in components:
             return True
         ledger.warn(f"{topology.name}: {where}: {name!r} is no component with executors: left out")
         return False
 
-    told = topology.configuration.get(CONSTRAINTS)
+    configured = topology.configuration.get(CONSTRAINTS)
     pairs: list[tuple[Any, Any]] = []
-    if isinstance(told, list):
-        for pair in told:
+    if isinstance(configured, list):
+        for pair in configured:
             if isinstance(pair, list) and len(pair) > 1:
                 pairs.append((pair[0], pair[1]))
             else:
                 ledger.warn(f"{topology.name}: {CONSTRAINTS}: {pair!r} is no pair: left out")
-    elif isinstance(told, dict):
-        for name, constraints in told.items():
+    elif isinstance(configured, dict):
+        for name, constraints in configured.items():
             if not is_part(name, CONSTRAINTS):
                 continue
             for kind, value in (constraints if isinstance(constraints, dict) else {}).items():
@@ -814,7 +814,7 @@ def _read(topology: Topology, ledger: Ledger) -> tuple[dict[str, int], set[tuple
                     ledger.warn(f"{topology.name}: {where} is not known to Storm: left out")
             if not isinstance(constraints, dict):
                 ledger.warn(f"{topology.name}: {CONSTRAINTS}.{name} is no object: left out")
-    elif told is not None:
+    elif configured is not None:
         ledger.warn(f"{topology.name}: {CONSTRAINTS} is neither list nor object: left out")
     for one, other in pairs:
         if is_part(one, CONSTRAINTS) and is_part(other, CONSTRAINTS):
@@ -837,9 +837,9 @@ def _count(value: Any, where: str, topology: Topology, ledger: Ledger) -> int | 
     return count
 
 
-def _unless(topology: Topology, key: str, wanted: str) -> str:
+def _unless(topology: Topology, key: str, expected: str) -> str:
     """Say that the scheduler which runs does not keep them, where it is known to be another."""
-    told = topology.configuration.get(key)
-    if not isinstance(told, str) or told.rpartition(".")[2] == wanted:
+    configured = topology.configuration.get(key)
+    if not isinstance(configured, str) or configured.rpartition(".")[2] == expected:
         return ""
-    return f"; {key} is {told.rpartition('.')[2]}, which does not keep them: plans do"
+    return f"; {key} is {configured.rpartition('.')[2]}, which does not keep them: plans do"

@@ -126,11 +126,11 @@ class Nimbus:
 
     def executors(self, identity: str) -> list[Any]:
         """Return the executors of a topology that a scheduler places."""
-        told = self._ask("getTopologyInfo", identity).executors or []
-        if any(one.executor_info is None or not one.component_id for one in told):
+        executors = self._ask("getTopologyInfo", identity).executors or []
+        if any(one.executor_info is None or not one.component_id for one in executors):
             reason = f"reports an executor of {identity} without its tasks or component"
             self._refuse(reason, "import again; the UI shows what Nimbus knows of it")
-        return [one for one in told if one.component_id != pages.SYSTEM]
+        return [one for one in executors if one.component_id != pages.SYSTEM]
 
     def workers(self, identity: str) -> list[Any]:
         """Return the worker processes of a topology."""
@@ -138,10 +138,10 @@ class Nimbus:
 
     def components(self, identity: str) -> dict[str, Any]:
         """Return what a user's topology declares of each component."""
-        told = self._ask("getUserTopology", identity)
+        topology = self._ask("getUserTopology", identity)
         return {
             name: part.common
-            for name, part in ((told.spouts or {}) | (told.bolts or {})).items()
+            for name, part in ((topology.spouts or {}) | (topology.bolts or {})).items()
             if part.common is not None
         }
 
@@ -208,8 +208,8 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _text_of(error: BaseException) -> str:
-    said = getattr(error, "message", None) or str(error) or type(error).__name__
-    return str(said).strip().partition("\n")[0][:200]
+    text = getattr(error, "message", None) or str(error) or type(error).__name__
+    return str(text).strip().partition("\n")[0][:200]
 
 
 def _settings(text: str, what: str) -> dict[str, Any]:
@@ -323,10 +323,10 @@ class Live:
 
     def _shared_ports(self, topologies: list[pages.Topology]) -> list[int]:
         """Return the worker ports that Nimbus is configured with, where workers are on these."""
-        told = self.nimbus.configuration().get("supervisor.slots.ports")
-        ports = {as_whole(port): None for port in told} if isinstance(told, list) else {}
-        seen = {worker.port for topology in topologies for worker in topology.processes} - {None}
-        return [p for p in ports if p is not None] if seen and seen <= ports.keys() else []
+        numbers = self.nimbus.configuration().get("supervisor.slots.ports")
+        ports = {as_whole(port): None for port in numbers} if isinstance(numbers, list) else {}
+        used = {worker.port for topology in topologies for worker in topology.processes} - {None}
+        return [p for p in ports if p is not None] if used and used <= ports.keys() else []
 
     def _measure(
         self, settings: dict[str, dict[str, Any]]
@@ -377,13 +377,13 @@ class Live:
         return found
 
     def _topology(
-        self, told: Any, settings: dict[str, Any], measured: list[tuple[Any, _Counts | None]],
+        self, summary: Any, settings: dict[str, Any], measured: list[tuple[Any, _Counts | None]],
         at: dict[tuple[str, int], str],
     ) -> pages.Topology:  # fmt: skip
-        workers = self.nimbus.workers(told.id)
+        workers = self.nimbus.workers(summary.id)
         if self.by_supervisor:
             at.update({(w.host, w.port): w.supervisor_id for w in workers})
-        declared = self.nimbus.components(told.id)
+        declared = self.nimbus.components(summary.id)
         inputs = {name: (common.inputs or {}) for name, common in declared.items()}
         parts: dict[str, pages.Component] = {}
         for executor, counts in sorted(measured, key=lambda one: one[0].executor_info.task_start):
@@ -394,11 +394,12 @@ class Live:
             part.executors.append(self._executor(executor, counts, at))
             part.count = len(part.executors)
         topology = pages.Topology.model_construct(
-            id=told.id, told=told.name, status=told.status, workers=as_whole(told.num_workers),
-            executors=len(measured), spouts=[], bolts=[], path=told.name,
-            processes=tuple(self._worker(w, at) for w in workers), configuration=settings,
+            id=summary.id, reported_name=summary.name, status=summary.status,
+            workers=as_whole(summary.num_workers), executors=len(measured), spouts=[], bolts=[],
+            path=summary.name, processes=tuple(self._worker(w, at) for w in workers),
+            configuration=settings,
         )  # fmt: skip
-        topology.uptimeSeconds = as_number(told.uptime_secs)
+        topology.uptimeSeconds = as_number(summary.uptime_secs)
         topology.components = parts
         topology.configuration = self.nimbus.configuration() | settings
         self._add_streams(topology, inputs, settings)
@@ -418,13 +419,13 @@ class Live:
             self.ledger.check()
             return
         places = [(worker.host, worker.port) for worker in workers]
-        told = read_workers(folder, topology.id)
+        reports = read_workers(folder, topology.id)
         ages: dict[tuple[str | None, int | None], float] = {}
         for executor in (e for part in topology.components.values() for e in part.executors):
             here = executor.host, executor.port
             ages[here] = max(executor.age or 0.0, ages.get(here, 0.0))
         of_place = {p: ages.get((at.get(p, p[0]), p[1]), 0.0) for p in places}
-        used, missing = processors(told, places, oldest_at_report(of_place, settings))
+        used, missing = processors(reports, places, oldest_at_report(of_place, settings))
         if missing:
             names = listed([f"{host}:{port}" for host, port in missing], 3)
             reason = f"{topology.name}: {names} reported no workerCpuUsage twice since started"
@@ -441,21 +442,21 @@ class Live:
         )
 
     def _executor(
-        self, told: Any, counts: _Counts | None, at: dict[tuple[str, int], str]
+        self, entry: Any, counts: _Counts | None, at: dict[tuple[str, int], str]
     ) -> pages.Executor:
-        page = {"id": f"[{name_of(told)}]", "uptimeSeconds": told.uptime_secs, "port": told.port}
-        page["host"] = at.get((told.host, told.port), told.host)
-        made: pages.Executor = read_page(pages.Executor, page, "executors", self.ledger)
+        page = {"id": f"[{name_of(entry)}]", "uptimeSeconds": entry.uptime_secs, "port": entry.port}
+        page["host"] = at.get((entry.host, entry.port), entry.host)
+        executor: pages.Executor = read_page(pages.Executor, page, "executors", self.ledger)
         if counts is None:
-            return made
-        made.measured = max(counts.age, 1.0)
-        made.received, made.sent_on = counts.executed, counts.transferred
+            return executor
+        executor.measured = max(counts.age, 1.0)
+        executor.received, executor.sent_on = counts.executed, counts.transferred
         if counts.executed:
-            made.executed = sum(counts.executed.values())
+            executor.executed = sum(counts.executed.values())
             # Storm's own capacity: s executing / s measured
-            made.capacity = as_number(counts.busy / 1000.0 / made.measured)
-        made.transferred = sum(counts.transferred.values())
-        return made
+            executor.capacity = as_number(counts.busy / 1000.0 / executor.measured)
+        executor.transferred = sum(counts.transferred.values())
+        return executor
 
     def _add_streams(
         self, topology: pages.Topology, inputs: dict[str, Any], settings: dict[str, Any]
@@ -536,30 +537,30 @@ class Live:
                     executor.received = {key: share * sent * executor.measured}
                     part.inputs[key] = part.inputs.get(key, 0.0) + executor.received[key]
 
-    def _supervisor(self, told: Any, ports: list[int]) -> pages.Supervisor | None:
-        offers = told.total_resources or {}
+    def _supervisor(self, summary: Any, ports: list[int]) -> pages.Supervisor | None:
+        offers = summary.total_resources or {}
         page = {
-            "host": told.supervisor_id if self.by_supervisor else told.host,
-            "slotsTotal": told.num_workers, "slotsUsed": told.num_used_workers,
-            "usedCpu": told.used_cpu, "totalCpu": offers.get("cpu.pcore.percent"),
-            "usedMem": told.used_mem, "totalMem": offers.get("memory.mb"),
-            "blacklisted": bool(told.blacklisted),
+            "host": summary.supervisor_id if self.by_supervisor else summary.host,
+            "slotsTotal": summary.num_workers, "slotsUsed": summary.num_used_workers,
+            "usedCpu": summary.used_cpu, "totalCpu": offers.get("cpu.pcore.percent"),
+            "usedMem": summary.used_mem, "totalMem": offers.get("memory.mb"),
+            "blacklisted": bool(summary.blacklisted),
         }  # fmt: skip
-        path = f"supervisors: {told.supervisor_id or told.host}"
-        made: pages.Supervisor | None = read_page(pages.Supervisor, page, path, self.ledger)
-        if made is not None and len(ports) == made.slots:
-            made.ports = ports
-        return made
+        path = f"supervisors: {summary.supervisor_id or summary.host}"
+        supervisor: pages.Supervisor | None = read_page(pages.Supervisor, page, path, self.ledger)
+        if supervisor is not None and len(ports) == supervisor.slots:
+            supervisor.ports = ports
+        return supervisor
 
-    def _worker(self, told: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
+    def _worker(self, summary: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
         page = {
-            "host": at.get((told.host, told.port), told.host), "port": told.port,
-            "executorsTotal": told.num_executors, "assignedCpu": told.assigned_cpu,
-            "assignedMemOnHeap": told.assigned_memonheap,
-            "assignedMemOffHeap": told.assigned_memoffheap,
+            "host": at.get((summary.host, summary.port), summary.host), "port": summary.port,
+            "executorsTotal": summary.num_executors, "assignedCpu": summary.assigned_cpu,
+            "assignedMemOnHeap": summary.assigned_memonheap,
+            "assignedMemOffHeap": summary.assigned_memoffheap,
         }  # fmt: skip
-        made: pages.Worker = read_page(pages.Worker, page, "workers", self.ledger)
-        return made
+        worker: pages.Worker = read_page(pages.Worker, page, "workers", self.ledger)
+        return worker
 
 
 _FOLLOWING = {"shuffle", "local_or_shuffle"}
@@ -587,12 +588,12 @@ def _compute(topology: pages.Topology, place: tuple[str, int], cores: float) -> 
 
 
 def _component(name: str, bolt: bool, common: Any, settings: dict[str, Any]) -> pages.Component:
-    own = (
+    overrides = (
         {}
         if common is None or not common.json_conf
         else _settings(common.json_conf, f"{name}.json_conf")
     )
-    of = settings | own
+    of = settings | overrides
     kind = pages.Bolt if bolt else pages.Component
     part: pages.Component = kind.model_construct(name=name, count=0)
     part.executors, part.inputs = [], {}
@@ -682,10 +683,10 @@ def folder_in(settings: Mapping[str, Any]) -> tuple[Path | None, str]:
     """
     for reporter in settings.get(REPORTERS) or ():
         if isinstance(reporter, dict) and str(reporter.get("class", "")).endswith(REPORTER):
-            told = reporter.get("csv.log.dir")
-            if isinstance(told, str) and Path(told).is_dir():
-                return Path(told), ""
-            where = f"{told} of its hosts" if told else "its hosts"
+            folder = reporter.get("csv.log.dir")
+            if isinstance(folder, str) and Path(folder).is_dir():
+                return Path(folder), ""
+            where = f"{folder} of its hosts" if folder else "its hosts"
             return None, f"workers report in {where}: collect the files, --reports FOLDER"
     return None, f"the topology has no {REPORTER} in {REPORTERS}"
 
@@ -705,19 +706,19 @@ def read_workers(folder: Path, identity: str) -> dict[Place, Worker]:
         remedy = f"the folder of the files that {REPORTER} wrote"
         raise InvalidInput(Problem("--reports", str(folder), "is no folder", remedy))
     for path in sorted(folder.rglob("*.csv")):
-        told = name.fullmatch(path.name)
-        if told is None:
+        match = name.fullmatch(path.name)
+        if match is None:
             continue
-        worker = found.setdefault((told[1], int(told[2])), Worker())
+        worker = found.setdefault((match[1], int(match[2])), Worker())
         rows = _read(path)
-        if told[3]:
+        if match[3]:
             worker.started |= rows
-        elif told[4]:
+        elif match[4]:
             worker.cpu |= rows
-        elif told[5]:
+        elif match[5]:
             worker.given.append(rows)
         else:
-            worker.sent.setdefault((told[6], int(told[7])), {}).update(rows)
+            worker.sent.setdefault((match[6], int(match[7])), {}).update(rows)
     return found
 
 
@@ -818,9 +819,9 @@ def processors(
     """
     used = {}
     for place, (worker, (first, last, _)) in _running(workers, places, SPAN, oldest).items():
-        told = [cores for t, cores in worker.cpu.items() if first < t <= last]
-        if told:
-            used[place] = sum(told) / len(told)
+        readings = [cores for t, cores in worker.cpu.items() if first < t <= last]
+        if readings:
+            used[place] = sum(readings) / len(readings)
     return used, sorted(place for place in places if place not in used)
 
 
@@ -837,15 +838,15 @@ def _running(
     found: dict[Place, tuple[Worker, tuple[int, int, int]]] = {}
     for (host, port), worker in workers.items():
         # the host as Storm writes it into names of files; else the only worker on that port
-        named = [p for p in of_port.get(port, ()) if p[0].replace(".", "_") == host]
-        named = named or of_port.get(port, [])
+        matches = [p for p in of_port.get(port, ()) if p[0].replace(".", "_") == host]
+        matches = matches or of_port.get(port, [])
         window = worker.window(span)
-        if len(named) == 1 and window is not None:
-            if worker.counts_for(window[1]) > (oldest or {}).get(named[0], math.inf):
+        if len(matches) == 1 and window is not None:
+            if worker.counts_for(window[1]) > (oldest or {}).get(matches[0], math.inf):
                 continue
-            now = found.get(named[0])
+            now = found.get(matches[0])
             if now is None or now[1][1] < window[1]:
-                found[named[0]] = worker, window
+                found[matches[0]] = worker, window
     return found
 
 

@@ -216,21 +216,21 @@ class Worker(_Page):
     @property
     def components(self) -> dict[str, int]:
         """Component to the number of its tasks here, as far as reported."""
-        told = self.componentNumTasks if isinstance(self.componentNumTasks, dict) else {}
-        return {str(name): n for name, value in told.items() if (n := as_whole(value))}
+        counts = self.componentNumTasks if isinstance(self.componentNumTasks, dict) else {}
+        return {str(name): n for name, value in counts.items() if (n := as_whole(value))}
 
 
 class Summarised(_Page):
     """A topology of ``/topology/summary``."""
 
     id: Text
-    told: MaybeText = Field(None, alias="name")
+    reported_name: MaybeText = Field(None, alias="name")
     status: MaybeText = None
 
     @property
     def name(self) -> str:
         """Its name, or its id where none is reported."""
-        return self.told or self.id
+        return self.reported_name or self.id
 
     @property
     def is_active(self) -> bool:
@@ -392,14 +392,14 @@ def chosen(listed: Iterable[T], wanted: str, address: str) -> list[T]:
 
 def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Ledger) -> None:
     """Add what hosts offer, by host."""
-    own: dict[str, Supervisor] = {}
+    by_host: dict[str, Supervisor] = {}
     for entry in page.supervisors:
-        if entry.host in own:
+        if entry.host in by_host:
             ledger.reading(f"supervisors on the same host ({entry.host}) are one node")
-            own[entry.host] = own[entry.host].with_another(entry)
+            by_host[entry.host] = by_host[entry.host].with_another(entry)
         else:
-            own[entry.host] = entry
-    found |= own
+            by_host[entry.host] = entry
+    found |= by_host
 
 
 def take_topology(topology: Topology, path: str, ledger: Ledger) -> None:
@@ -429,8 +429,8 @@ def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
         if executor.host is not None:
             ports = found.setdefault(executor.host, set())
             ports.update(() if executor.port is None else (executor.port,))
-    told = all(e.host is not None and e.port is not None for e in executors)
-    return found, listed or (bool(executors) and told)
+    all_placed = all(e.host is not None and e.port is not None for e in executors)
+    return found, listed or (bool(executors) and all_placed)
 
 
 def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Topology) -> None:

@@ -277,10 +277,10 @@ def read_placement(value: Any) -> StormPlacement:
 
     Raises `InvalidInput`: it is none, or names executors twice or not at all.
     """
-    told = value.get("format") if isinstance(value, dict) else None
-    if told != PLACEMENT_FORMAT:
+    stated = value.get("format") if isinstance(value, dict) else None
+    if stated != PLACEMENT_FORMAT:
         remedy = "`streamplace export storm INSTANCE PLAN -o FILE` writes one"
-        raise InvalidInput(Problem("format", told, f"is not {PLACEMENT_FORMAT}", remedy))
+        raise InvalidInput(Problem("format", stated, f"is not {PLACEMENT_FORMAT}", remedy))
     ledger = Ledger()
     found: dict[str, Planned] = {}
     entries = value.get("topologies")

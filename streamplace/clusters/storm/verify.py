@@ -77,12 +77,16 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
     identity = nimbus.topology(name).id
     executors = nimbus.executors(identity)
     node_of = nodes_of(nimbus, identity, planned)
-    ours = planned.component_of
-    theirs = {name_of(one): one.component_id for one in executors}
-    if odd := sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n)):
-        first = [f"{n} ({ours.get(n, 'not planned')}; runs: {theirs.get(n, 'none')})" for n in odd]
+    expected = planned.component_of
+    running = {name_of(one): one.component_id for one in executors}
+    if odd := sorted(
+        n for n in expected.keys() | running.keys() if expected.get(n) != running.get(n)
+    ):
+        first = [
+            f"{n} ({expected.get(n, 'not planned')}; runs: {running.get(n, 'none')})" for n in odd
+        ]
         reason = (
-            f"has {len(theirs)} executors, the placement names {len(ours)}; they differ in "
+            f"has {len(running)} executors, the placement names {len(expected)}; they differ in "
             f"{listed(first, _SHOWN)}"
         )
         raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))

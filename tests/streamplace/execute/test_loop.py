@@ -17,7 +17,7 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.util.store import Lock
 from streamplace.cli import decide as one_step
-from streamplace.execute.loop import Journal, Loop, System, Told
+from streamplace.execute.loop import Journal, LookOutcome, Loop, System
 from streamplace.policies.guard import Guarded
 from streamplace.policies.registry import read_policy
 from tests.command import run_command
@@ -99,7 +99,7 @@ def test_a_day_gives_the_same_decisions_in_replay_decide_and_watch(
         replayed.append([periods[0].nodes.ids[n] for n in state.deployment.node.tolist()])
 
     system = Recorded("", periods=list(periods))
-    told: list[Told] = []
+    told: list[LookOutcome] = []
     for number in range(len(periods)):  # a process each
         watched = loop(
             system, tmp_path / "w", policy, gain=gain, cool_down=cool_down,
