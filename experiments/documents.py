@@ -70,19 +70,19 @@ def _range(first: Any, last: Any, step: Any) -> list[int]:
 
 def _bytes(value: Any) -> int:
     """Take a number of bytes, or a text such as ``4GB`` or ``512 MiB``."""
-    found: float | None = None
+    size: float | None = None
     if isinstance(value, str):
         match = _SIZE.fullmatch(value.strip())
         if match:
             base = 1024 if match[3] else 1000
-            found = float(match[1]) * base ** (" KMGT".index((match[2] or " ").upper()))
+            size = float(match[1]) * base ** (" KMGT".index((match[2] or " ").upper()))
     elif isinstance(value, int) and not isinstance(value, bool):
-        found = value
-    if found is None:
+        size = value
+    if size is None:
         raise Fault("is no size", "write bytes, or a text such as 4GB or 512MiB")
-    if found > 1 << 50:
+    if size > 1 << 50:
         raise Fault("must be at most 1 PiB")
-    return int(found)
+    return int(size)
 
 
 Derived = Annotated[T, SkipJsonSchema(), BeforeValidator(_unknown)]

@@ -46,12 +46,12 @@ def mean_interval(values: ArrayLike) -> Estimate:
     """
     from scipy.special import stdtrit
 
-    known = _without_nan(values)
-    mean = float(known.mean()) if known.size else math.nan
-    if known.size < 2:
-        return Estimate(mean, math.nan, math.nan, known.size)
-    half = float(stdtrit(known.size - 1, 0.975) * known.std(ddof=1) / math.sqrt(known.size))
-    return Estimate(mean, mean - half, mean + half, known.size)
+    present = _without_nan(values)
+    mean = float(present.mean()) if present.size else math.nan
+    if present.size < 2:
+        return Estimate(mean, math.nan, math.nan, present.size)
+    half = float(stdtrit(present.size - 1, 0.975) * present.std(ddof=1) / math.sqrt(present.size))
+    return Estimate(mean, mean - half, mean + half, present.size)
 
 
 def median_interval(values: ArrayLike) -> Estimate:
@@ -62,13 +62,13 @@ def median_interval(values: ArrayLike) -> Estimate:
     """
     from scipy.special import bdtr
 
-    known = np.sort(_without_nan(values))
-    middle = float(np.median(known)) if known.size else math.nan
+    ordered = np.sort(_without_nan(values))
+    middle = float(np.median(ordered)) if ordered.size else math.nan
     # the k-th smallest and largest hold the median with 1 - 2 P(B < k), B binomial
-    k = int(np.searchsorted(bdtr(np.arange(known.size + 1.0), known.size, 0.5), 0.025))
+    k = int(np.searchsorted(bdtr(np.arange(ordered.size + 1.0), ordered.size, 0.5), 0.025))
     if k < 1:
-        return Estimate(middle, math.nan, math.nan, known.size)
-    return Estimate(middle, float(known[k - 1]), float(known[known.size - k]), known.size)
+        return Estimate(middle, math.nan, math.nan, ordered.size)
+    return Estimate(middle, float(ordered[k - 1]), float(ordered[ordered.size - k]), ordered.size)
 
 
 def bootstrap_interval(values: ArrayLike) -> Estimate:
@@ -86,16 +86,16 @@ def bootstrap_interval(values: ArrayLike) -> Estimate:
     """
     from scipy.special import ndtr, stdtrit
 
-    found = np.sort(_without_nan(values))
-    size = found.size
+    ordered = np.sort(_without_nan(values))
+    size = ordered.size
     if size < 2 or size > MOST_RESAMPLED:
-        mean = mean_interval(found)
-        ends = found[[0, -1]].tolist() if size > 1 else (math.nan, math.nan)
+        mean = mean_interval(ordered)
+        ends = ordered[[0, -1]].tolist() if size > 1 else (math.nan, math.nan)
         return mean._replace(low=max(mean.low, ends[0]), high=min(mean.high, ends[1]))
-    means = np.concatenate([found.take(drawn).mean(axis=1) for drawn in _resamples(size)])
+    means = np.concatenate([ordered.take(drawn).mean(axis=1) for drawn in _resamples(size)])
     tail = float(ndtr(-math.sqrt(size / (size - 1)) * stdtrit(size - 1, 0.975)))
     low, high = np.quantile(means, (tail, 1 - tail))
-    return Estimate(float(found.mean()), float(low), float(high), size)
+    return Estimate(float(ordered.mean()), float(low), float(high), size)
 
 
 @functools.lru_cache(2)
@@ -150,17 +150,17 @@ def signed_rank_test(differences: ArrayLike) -> float | None:
     values = np.asarray(differences, dtype=float)
     # differences of equal figures differ in their last digits, which would give them ranks
     values = np.round(values / (np.abs(values).max(initial=0.0) or 1.0), _DECIMALS)
-    known = values[values != 0]
-    size = known.size
+    nonzero = values[values != 0]
+    size = nonzero.size
     if not size:
         return None
-    _, place, tied = np.unique(np.abs(known), return_inverse=True, return_counts=True)
+    _, place, tied = np.unique(np.abs(nonzero), return_inverse=True, return_counts=True)
     ranks = (np.cumsum(tied) - (tied - 1) / 2)[place]
     if size <= _EXACT or (size <= _EXACT_WITHOUT_TIES and tied.max() == 1):
-        return _signed_rank_p(ranks, known > 0)
+        return _signed_rank_p(ranks, nonzero > 0)
     mean = size * (size + 1) / 4
     variance = (size * (size + 1) * (2 * size + 1) - float((tied**3 - tied).sum()) / 2) / 24
-    off = abs(float(ranks[known > 0].sum()) - mean) / math.sqrt(variance)
+    off = abs(float(ranks[nonzero > 0].sum()) - mean) / math.sqrt(variance)
     return min(1.0, 2 * float(ndtr(-off)))
 
 
@@ -170,8 +170,8 @@ def _signed_rank_p(ranks: NDArray[np.float64], positive: NDArray[np.bool_]) -> f
     ways = np.ones(1, dtype=np.int64)
     for rank in doubled:
         ways = np.pad(ways, (0, rank)) + np.pad(ways, (rank, 0))
-    found = int(doubled[positive].sum())
-    least = min(ways[: found + 1].sum(), ways[found:].sum())
+    positive_sum = int(doubled[positive].sum())
+    least = min(ways[: positive_sum + 1].sum(), ways[positive_sum:].sum())
     return min(1.0, 2 * float(least) / 2.0**ranks.size)
 
 
@@ -183,15 +183,15 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.01, None, 0.03, 0.02])
     [0.03, None, 0.04, 0.04]
     """
-    known = sorted((value, at) for at, value in enumerate(values) if value is not None)
+    ordered = sorted((value, at) for at, value in enumerate(values) if value is not None)
     adjusted: list[float | None] = [None] * len(values)
     least = 0.0
-    for rank, (value, at) in enumerate(known):
-        least = max(least, min(1.0, value * (len(known) - rank)))
+    for rank, (value, at) in enumerate(ordered):
+        least = max(least, min(1.0, value * (len(ordered) - rank)))
         adjusted[at] = least
     return adjusted
 
 
 def _without_nan(values: ArrayLike) -> NDArray[np.float64]:
-    found = np.asarray(values, dtype=float)
-    return found[~np.isnan(found)]
+    numbers = np.asarray(values, dtype=float)
+    return numbers[~np.isnan(numbers)]

@@ -59,8 +59,8 @@ def geometric_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
     points = rng.random((p["tasks"], 2))
     # mean number of points in a disc of this radius: tasks · π · r² = degree
     radius = np.sqrt(p["degree"] / (np.pi * p["tasks"]))
-    found = cKDTree(points).query_pairs(radius, output_type="ndarray")
-    return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64)
+    pairs = cKDTree(points).query_pairs(radius, output_type="ndarray")
+    return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64)
 
 
 def _builder(pairs: Callable[[np.random.Generator, Mapping[str, Any]], Pairs]) -> Any:

@@ -118,7 +118,7 @@ def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]
 
 
 def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
-    known = [field.name for field in fields(SlotTask)]
+    keys = [field.name for field in fields(SlotTask)]
     values: dict[str, float] = {}
     problems = []
     for part in text.split(","):
@@ -127,8 +127,8 @@ def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
             values[key] = float(value)
         except ValueError:
             problems.append(Problem(key, value, "is no number", "give it as cpu=0.01"))
-        if key not in known:
-            problems.append(Problem(key, value, "is no key of a task", meant(key, known)))
+        if key not in keys:
+            problems.append(Problem(key, value, "is no key of a task", meant(key, keys)))
         if f",{text}".count(f",{key}=") > 1:
             problems.append(Problem(key, value, "stands twice", "keep one"))
     if "cpu" not in values and not problems:

@@ -440,7 +440,7 @@ def _peak(
     trials: Sequence[Trial], threads: int, step: Step, max_rate: float, most: float
 ) -> ModelPoint | None:
     """Raise the rate until most trials are unstable; return the last stable one."""
-    found = None
+    stable_point = None
     rate = _next("rate_step", step, 0.0)
     while rate <= max_rate:
         results = [trial(threads, rate) for trial in trials]
@@ -450,9 +450,9 @@ def _peak(
             break
         cpu = float(np.mean([result.cpu for result in stable]))
         memory = float(np.mean([result.memory for result in stable]))
-        found = ModelPoint(threads, float(rate), cpu, memory)
+        stable_point = ModelPoint(threads, float(rate), cpu, memory)
         rate = _next("rate_step", step, rate)
-    return found
+    return stable_point
 
 
 def slope(x: ArrayLike, y: ArrayLike) -> float:

@@ -38,19 +38,19 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
     Raises `InvalidInput`: a path does not exist, or a folder holds no instance.
     """
-    found: list[Path] = []
-    for given in paths:
-        path = Path(given)
+    files: list[Path] = []
+    for name in paths:
+        path = Path(name)
         if path.is_dir():
             inside = [p for p in path.iterdir() if p.name.endswith(_SUFFIXES) and p.is_file()]
             if not inside:
                 raise InvalidInput(Problem(str(path), None, "holds no .json or .json.gz file"))
-            found += sorted(inside, key=_natural)
+            files += sorted(inside, key=_natural)
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise InvalidInput(Problem(str(path), None, "no such file or folder"))
-    return found
+    return files
 
 
 def load_periods(paths: Iterable[str | Path]) -> list[Instance]:

@@ -293,28 +293,28 @@ def why_section(findings: Findings, folder: Path) -> Section | None:
 
 def _plans(folder: Path, keys: Collection[str]) -> dict[str, dict[str, str]]:
     """Return where each task is in the plans of some runs, by key; plans of threads have none."""
-    found = {}
+    assignments = {}
     for key, result in read_results(folder, keys).items():
         plan = json.loads(result or "{}").get("plan") or {}
-        found[key] = plan.get("assignment") or {}
-    return found
+        assignments[key] = plan.get("assignment") or {}
+    return assignments
 
 
 def _part(
     title: str,
     number: int,
     record: Record,
-    given: Instance,
+    original: Instance,
     plans: dict[str, dict[str, str]],
     ends: float,
 ) -> Part:
     from optim.rules import without_limits
 
-    instance = without_limits(given, [name for name in record["ignored"].split(", ") if name])
+    instance = without_limits(original, [name for name in record["ignored"].split(", ") if name])
     if not record["has_plan"]:
         # no case takes what the others of the report need
-        left = min(SECONDS, ends - time.perf_counter())
-        return _conflicts(title, number, instance, left, proven=record["none_exists"])
+        remaining = min(SECONDS, ends - time.perf_counter())
+        return _conflicts(title, number, instance, remaining, proven=record["none_exists"])
     if not instance.num_tasks or not plans.get(record["run_key"]):
         return Part(title, f"the best plan is of threads, by {record['contestant']}")
     return _plan(title, number, record, instance, plans[record["run_key"]])
@@ -348,18 +348,18 @@ def _plan(
     return Part(title, note, tuple(lines), tuple(_tables(number, instance, explanation)))
 
 
-def _fullest(instance: Instance, found: Explanation) -> Iterator[str]:
+def _fullest(instance: Instance, explanation: Explanation) -> Iterator[str]:
     """Say where the bottleneck is: the fullest resource, and what the input fills first."""
-    assert found.evaluation is not None
+    assert explanation.evaluation is not None
     shares = [
         (share, resource, node)
-        for node, used in (found.evaluation.utilisation or {}).items()
+        for node, used in (explanation.evaluation.utilisation or {}).items()
         for resource, share in used.items()
     ]
     if shares:
         share, resource, node = max(shares)
         yield f"Bottleneck: {resource} of {node}, {figure(instance, 'share', share)} used."
-    carries = carries_line(found.evaluation)
+    carries = carries_line(explanation.evaluation)
     if carries is not None:
         yield carries.plain.replace("bottleneck  ", "As the input grows, the bottleneck is ") + "."
 
@@ -378,19 +378,21 @@ _CLASH_COLUMNS = (
 )  # fmt: skip
 
 
-def _tables(number: int, instance: Instance, found: Explanation) -> Iterator[Table]:
+def _tables(number: int, instance: Instance, explanation: Explanation) -> Iterator[Table]:
     """Give the moves that are worth most, and the rules that leave no room."""
-    assert found.objective is not None
-    if found.moves:
+    assert explanation.objective is not None
+    if explanation.moves:
         moves = tuple(
-            row(*move_ends(instance, move), worth_text(instance, found.objective, move))
-            for move in found.moves[:SHOWN]
+            row(*move_ends(instance, move), worth_text(instance, explanation.objective, move))
+            for move in explanation.moves[:SHOWN]
         )
-        title, more = "Moves, the most worth first", _rest(len(found.moves), "move")
+        title, more = "Moves, the most worth first", _rest(len(explanation.moves), "move")
         yield Table(f"why-{number}-moves", title, _MOVE_COLUMNS, moves, more)
-    if found.binding:
-        rules = tuple(row(b.rule, b.where, b.used, b.available) for b in found.binding[:SHOWN])
-        title, more = "Rules that leave no room", _rest(len(found.binding), "rule")
+    if explanation.binding:
+        rules = tuple(
+            row(b.rule, b.where, b.used, b.available) for b in explanation.binding[:SHOWN]
+        )
+        title, more = "Rules that leave no room", _rest(len(explanation.binding), "rule")
         yield Table(f"why-{number}-binding", title, _BINDING_COLUMNS, rules, more)
 
 
@@ -404,14 +406,18 @@ def _conflicts(
     from streamplace.explain.explanation import why_infeasible
 
     note = "infeasible" if proven else "no method has a plan"
-    found = why_infeasible(instance, seconds) if seconds > 0 else None
-    if found is not None and found.feasible and not proven:
+    explanation = why_infeasible(instance, seconds) if seconds > 0 else None
+    if explanation is not None and explanation.feasible and not proven:
         return Part(title, f"{note}, though one exists that keeps every rule")
-    if found is None or not found.conflicts:
+    if explanation is None or not explanation.conflicts:
         return Part(title, f"{note}; the rules that conflict were not found in the time given")
-    names = ", ".join(dict.fromkeys(rule.rule for rules in found.conflicts for rule in rules))
-    helps = (f"Would help: {remedy_line(r)}." for r in (*found.relaxation, *found.remedies))
-    tables = (_clashes(f"why-{number}-{k}", instance, r) for k, r in enumerate(found.conflicts))
+    names = ", ".join(dict.fromkeys(rule.rule for rules in explanation.conflicts for rule in rules))
+    helps = (
+        f"Would help: {remedy_line(r)}." for r in (*explanation.relaxation, *explanation.remedies)
+    )
+    tables = (
+        _clashes(f"why-{number}-{k}", instance, r) for k, r in enumerate(explanation.conflicts)
+    )
     return Part(title, f"{note}: {names}", tuple(helps), tuple(tables))
 
 

@@ -60,9 +60,9 @@ def ask(con: DuckDBPyConnection, text: str, **args: Any) -> Rows:
     `text`: the query; ``$name`` stands for a parameter.
     `args`: parameters; those that the query does not have are left out.
     """
-    found = con.execute(text, _used(text, args))
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    answer = con.execute(text, _used(text, args))
+    names = [column[0] for column in answer.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
 def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> Columns:
@@ -70,19 +70,19 @@ def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> Columns:
 
     Unknown numbers are ``nan``, other unknown values ``None``.
     """
-    found = con.sql(text, params=_used(text, args)).fetchnumpy()
-    return {name: _filled(column) for name, column in found.items()}
+    columns = con.sql(text, params=_used(text, args)).fetchnumpy()
+    return {name: _filled(column) for name, column in columns.items()}
 
 
 def _filled(column: Any) -> NDArray[Any]:
     texts = column.dtype.kind == "O"
     if isinstance(column, np.ma.MaskedArray):
         column = np.ma.filled(*(column, None) if texts else (column.astype(float), np.nan))
-    found = np.asarray(column)
+    values = np.asarray(column)
     if texts:  # a few that stand in many rows: one object each
         shared: dict[Any, Any] = {}
-        found[:] = [shared.setdefault(text, text) for text in found.tolist()]
-    return found
+        values[:] = [shared.setdefault(text, text) for text in values.tolist()]
+    return values
 
 
 def values_of(con: DuckDBPyConnection, enum: str) -> list[str]:
@@ -156,10 +156,10 @@ def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
         rows = latest_query(con, ResultFolder(folder).files(), used, [f"{_IGNORED} AS ignored"])
         con.execute(f"CREATE TABLE sweep_rows AS {rows}")
         counts = ", ".join(f"count(*) - count({name}) AS {name}" for name in REQUIRED)
-        (found,) = ask(con, f"SELECT {counts} FROM sweep_rows")
+        (nulls,) = ask(con, f"SELECT {counts} FROM sweep_rows")
     except duckdb.Error as error:
         raise _refused(folder, f"cannot be read: {first_line(error)}", _REMEDY) from None
-    broken = [name for name in REQUIRED if found[name]]
+    broken = [name for name in REQUIRED if nulls[name]]
     if broken:
         raise _refused(folder, f"has rows without {', '.join(broken)}", _REMEDY)
 
@@ -168,8 +168,8 @@ def read_results(folder: Path, keys: Collection[str]) -> dict[str, str | None]:
     """Return the stored results of some runs, whole plans among them, by key."""
     with connect() as con:
         rows = latest_query(con, ResultFolder(folder).files(), ("run_key", "result"))
-        wanted = f"SELECT * FROM ({rows}) WHERE run_key IN (SELECT unnest($keys))"
-        return dict(con.execute(wanted, {"keys": sorted(keys)}).fetchall())
+        query = f"SELECT * FROM ({rows}) WHERE run_key IN (SELECT unnest($keys))"
+        return dict(con.execute(query, {"keys": sorted(keys)}).fetchall())
 
 
 def _refused(
@@ -243,14 +243,14 @@ def sort_factors(con: DuckDBPyConnection) -> tuple[list[str], list[str]]:
     any_of = ", ".join(f"bool_or(f{i}) AS f{i}" for i in range(len(names)))
     levels = ("()", "(instance_sha256)", "(instance_sha256, method_label, used, seed)")
     # GROUPING has a bit for each that is not grouped by: 0 by settings, 1 by instance, 3 over all
-    found = ask(
+    level_rows = ask(
         con,
         f"SELECT level, {any_of} FROM (SELECT GROUPING(instance_sha256, seed) AS level, {several} "
         "FROM (SELECT *, coalesce(solver, factors['solver'], '') AS used FROM sweep_rows) "
         f"GROUP BY GROUPING SETS ({', '.join(levels)})) GROUP BY level ORDER BY level",
     )
     in_group, on_instance, overall = (
-        {name for i, name in enumerate(names) if row[f"f{i}"]} for row in found
+        {name for i, name in enumerate(names) if row[f"f{i}"]} for row in level_rows
     )
     of_case = [name for name in names if name in overall - on_instance]
     return of_case, [name for name in names if name in in_group and name not in of_case]
@@ -282,9 +282,9 @@ def read_labels(con: DuckDBPyConnection, names: Sequence[str]) -> Labels:
     several = len({row["ignored"] for row in rows}) > 1
     cases = []
     for row in rows:
-        found = [_joined(row[f"level{i}"]) for i in range(len(names))]
-        found += [row["ignored"]] if several else []
-        cases.append(Case(row["problem"], _joined(row["instances"]), tuple(found)))
+        levels_of = [_joined(row[f"level{i}"]) for i in range(len(names))]
+        levels_of += [row["ignored"]] if several else []
+        cases.append(Case(row["problem"], _joined(row["instances"]), tuple(levels_of)))
     cases.sort(
         key=lambda case: ([natural_key(t) for t in (case.instance, *case.levels)], case.problem)
     )

@@ -91,16 +91,16 @@ def profiles(
     if not num_cases:
         return []
     who, ratio, runs, tries = (ratios[n] for n in ("contestant", "ratio", "runs", "tries"))
-    found = []
+    curves = []
     for number, name in enumerate(names):
-        mine = who == number
-        if mine.any() and (contestants is None or name in contestants):
-            steps, place = np.unique(ratio[mine], return_inverse=True)
-            parts = np.bincount(place, weights=runs[mine] / tries[mine])
+        of_contestant = who == number
+        if of_contestant.any() and (contestants is None or name in contestants):
+            steps, place = np.unique(ratio[of_contestant], return_inverse=True)
+            parts = np.bincount(place, weights=runs[of_contestant] / tries[of_contestant])
             shares = np.minimum(parts.cumsum() / num_cases, 1.0)
-            found.append(Profile(name, tuple(steps.tolist()), tuple(shares.tolist())))
-    found.sort(key=lambda profile: (-_area(profile), profile.contestant))
-    return found
+            curves.append(Profile(name, tuple(steps.tolist()), tuple(shares.tolist())))
+    curves.sort(key=lambda profile: (-_area(profile), profile.contestant))
+    return curves
 
 
 def _area(profile: Profile) -> float:
@@ -138,13 +138,13 @@ def spread_plot(
 ) -> Drawing:
     """Draw a dot a case, and their mean as a bar."""
 
-    def draw(axes: Axes, number: int, color: str, found: Sequence[float]) -> None:
-        dots = _thinned(found)
+    def draw(axes: Axes, number: int, color: str, points: Sequence[float]) -> None:
+        dots = _thinned(points)
         axes.plot(
             dots, [number] * len(dots), linestyle="none", marker="o", markersize=7, color=color,
             alpha=0.45, markeredgewidth=0, clip_on=False,
         )  # fmt: skip
-        mean, span = math.fsum(found) / len(found), [number - 0.34, number + 0.34]
+        mean, span = math.fsum(points) / len(points), [number - 0.34, number + 0.34]
         bar: Any = {"linewidth": 2.2, "solid_capstyle": "butt", "clip_on": False}
         axes.plot([mean, mean], span, color=INK, **bar)
 
@@ -156,10 +156,10 @@ def interval_plot(
 ) -> Drawing:
     """Draw means with their intervals (mean, low, high), beside a line at 0."""
 
-    def draw(axes: Axes, number: int, color: str, found: tuple[float, float, float]) -> None:
+    def draw(axes: Axes, number: int, color: str, estimate: tuple[float, float, float]) -> None:
         if number == 0:
             axes.axvline(0.0, color=INK, linewidth=1.0)
-        mean, *ends = found
+        mean, *ends = estimate
         axes.plot(ends, [number, number], color=color, linewidth=3)
         axes.plot([mean], [number], color=color, marker="o", markersize=8)
 
@@ -231,15 +231,19 @@ def line_plot(
     The upward axis is linear up to 1 and logarithmic beyond, so that both a closed gap and a wide
     one can be read; `logarithmic` is the axis to the right.
     """
-    known = {name: [(x, y) for x, y in line if y is not None] for name, line in lines.items()}
+    known_points = {
+        name: [(x, y) for x, y in line if y is not None] for name, line in lines.items()
+    }
 
     def finish(axes: Axes) -> None:
-        zero_and_log_scale(axes, max([1.0, *(y for line in known.values() for _, y in line)]))
+        zero_and_log_scale(
+            axes, max([1.0, *(y for line in known_points.values() for _, y in line)])
+        )
         if logarithmic:
             log_scale(axes, "x")
 
     text = f"{labels[1]} by {labels[0]}, one line a method"
-    return _in_lines(known, style, labels, text, finish, steps=steps)
+    return _in_lines(known_points, style, labels, text, finish, steps=steps)
 
 
 def _thinned(points: Sequence[T]) -> Sequence[T]:
@@ -339,7 +343,7 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
     return Figure(
         key,
         title,
-        spread_plot({who: [100 * v for v in found] for who, found in most}, style, label),
+        spread_plot({who: [100 * v for v in gaps_of] for who, gaps_of in most}, style, label),
         Table(key, NUMBERS, columns, table),
         "A dot is a case with an optimum (mean over its seeds); the bar is the mean.",
     )
@@ -353,26 +357,26 @@ def profile_figure(
 ) -> Figure | None:
     """Return the performance profile of the plans' quality."""
     words = WORDS[metric.name]
-    found = profiles(metric.ratios, names, metric.num_measured, rivals)
-    if not found:
+    curves = profiles(metric.ratios, names, metric.num_measured, rivals)
+    if not curves:
         return None
     key, name = f"{words.slug}-profile", words.heading.lower()
     if words.relative:
         label, best = f"best known {name} / own", "within this ratio to"
-        table = _profile_table(key, found, _RATIOS)
+        table = _profile_table(key, curves, _RATIOS)
     else:
         label = f"{name} above the best known (% {words.of_mean})"
         best = f"within this part {words.of_mean} of"
-        found = [replace(one, ratios=tuple(100 * r for r in one.ratios)) for one in found]
-        table = _profile_table(key, found, _PERCENTS, "+{:g} %")
+        curves = [replace(one, ratios=tuple(100 * r for r in one.ratios)) for one in curves]
+        table = _profile_table(key, curves, _PERCENTS, "+{:g} %")
     return Figure(
         key,
         f"Performance profile: {name}",
-        profile_plot(found[:MOST_LINES], style, label, 1.0 if words.relative else 0.0),
+        profile_plot(curves[:MOST_LINES], style, label, 1.0 if words.relative else 0.0),
         table,
         f"The share of the {metric.num_measured} cases on which a method comes {best} the best "
         "plan of any (Dolan and Moré 2002). Higher is better; where a line ends at the right is "
-        f"the share of cases with a feasible plan.{_left_out(found)}",
+        f"the share of cases with a feasible plan.{_left_out(curves)}",
     )
 
 
@@ -381,32 +385,32 @@ def proof_figure(
 ) -> Figure | None:
     """Return the performance profile of the times to a proof of optimality."""
     words = WORDS[metric.name]
-    found = profiles(metric.proof_ratios, names, metric.num_proved)
-    if len(found) < 2:
+    curves = profiles(metric.proof_ratios, names, metric.num_proved)
+    if len(curves) < 2:
         return None
     key = f"{words.slug}-proof-profile"
     return Figure(
         key,
         f"Performance profile: time to the proof of the optimal {words.heading.lower()}",
-        profile_plot(found[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
-        _profile_table(key, found, _TIME_RATIOS),
+        profile_plot(curves[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
+        _profile_table(key, curves, _TIME_RATIOS),
         f"The share of the {metric.num_proved} cases with an optimum that a method ended at "
-        f"within this ratio to the fastest proof. Only exact methods.{_left_out(found)}",
+        f"within this ratio to the fastest proof. Only exact methods.{_left_out(curves)}",
     )
 
 
-def _left_out(found: Sequence[object]) -> str:
-    if len(found) <= MOST_LINES:
+def _left_out(drawn: Sequence[object]) -> str:
+    if len(drawn) <= MOST_LINES:
         return ""
-    return f" Drawn are the best {MOST_LINES} of {len(found)}; the table has all."
+    return f" Drawn are the best {MOST_LINES} of {len(drawn)}; the table has all."
 
 
 def _profile_table(
-    key: str, found: Sequence[Profile], steps: Sequence[float], label: str = "×{:g}"
+    key: str, curves: Sequence[Profile], steps: Sequence[float], label: str = "×{:g}"
 ) -> Table:
     within = (Column(f"within_{step:g}", label.format(step), "share") for step in steps)
     columns = (METHOD, *within, Column("any", "at all", "share"))
-    rows = tuple(row(one.contestant, *map(one.at, steps), one.total) for one in found)
+    rows = tuple(row(one.contestant, *map(one.at, steps), one.total) for one in curves)
     return Table(key, f"{NUMBERS}: share of cases within", columns, rows)
 
 
@@ -467,7 +471,7 @@ def size_figure(
         for name in order[:MOST_LINES]
     }
     key, more = f"{words.slug}-by-size", "+" if metric.buckets else ""
-    told = "sizes from one power of two to the next together; " if metric.buckets else ""
+    size_note = "sizes from one power of two to the next together; " if metric.buckets else ""
     columns = (METHOD, *(Column(f"tasks_{s}", f"{s}{more} tasks", "gap") for s in sizes))
     table = tuple(row(name, *map(gaps[name].get, sizes)) for name in order)
     unit = "%" if words.relative else f"% {words.of_mean}"
@@ -478,7 +482,7 @@ def size_figure(
         f"Gap by size: {words.heading.lower()}",
         line_plot(lines, style, labels, logarithmic=wide),
         Table(key, f"{NUMBERS}: mean gap to the best bound", columns, table),
-        f"Mean over the runs with a plan on cases of this size ({told}only cases with a "
+        f"Mean over the runs with a plan on cases of this size ({size_note}only cases with a "
         f"bound).{_left_out(order)}",
     )
 
@@ -542,21 +546,21 @@ def runs_of(rows: Columns, names: list[str], value: str) -> Runs:
     who, case = (rows[name].astype(np.int64) for name in ("contestant", "problem"))
     _, seed = np.unique(rows["seed"], return_inverse=True)
     seeds = seed.max(initial=0) + 1
-    found, column = np.unique(case * seeds + seed, return_inverse=True)
-    _, first = np.unique(who * len(found) + column, return_index=True)
-    ran = np.zeros((len(names), len(found)), dtype=bool)
+    units, column = np.unique(case * seeds + seed, return_inverse=True)
+    _, first = np.unique(who * len(units) + column, return_index=True)
+    ran = np.zeros((len(names), len(units)), dtype=bool)
     values, noise = np.full(ran.shape, math.nan), np.full(ran.shape, RELATIVE_GAP)
     here = who[first], column[first]
     ran[here], values[here] = True, np.where(rows["has_plan"], rows[value], math.nan)[first]
     if value == "value":
         noise[here] = rows["noise"][first]
-    return Runs(names, found // seeds, ran, values, noise)
+    return Runs(names, units // seeds, ran, values, noise)
 
 
 def pairs_of(runs: Runs, order: Sequence[str], more: bool) -> list[Pair]:
     """Return every pair of contestants, ranked as in `order`; `more` is whether that is better."""
-    known = [name for name in order if name in runs.names]
-    return [_pair(a, b, runs, more) for a, b in itertools.combinations(known, 2)]
+    present = [name for name in order if name in runs.names]
+    return [_pair(a, b, runs, more) for a, b in itertools.combinations(present, 2)]
 
 
 def units_of(
@@ -576,16 +580,16 @@ def units_of(
 
 def unit_means(unit: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the known values of every unit that has one."""
-    known = ~np.isnan(values)
-    count = np.bincount(unit[known])
-    total = np.bincount(unit[known], weights=values[known])
+    has_value = ~np.isnan(values)
+    count = np.bincount(unit[has_value])
+    total = np.bincount(unit[has_value], weights=values[has_value])
     return total[count > 0] / count[count > 0]
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float | None, float | None, float | None]:
     """Return the mean and its interval; what is unknown is ``None``."""
-    found = bootstrap_interval(values)[:3]
-    mean, low, high = (None if math.isnan(value) else float(value) for value in found)
+    estimate = bootstrap_interval(values)[:3]
+    mean, low, high = (None if math.isnan(value) else float(value) for value in estimate)
     return mean, low, high
 
 
@@ -670,15 +674,15 @@ def _interval_table(metric: MetricFindings, runs: Runs) -> Table:
     records: list[Record] = []
     for name in metric.order:
         number = runs.names.index(name)
-        mine = runs.ran[number]
-        value, case = runs.value[number, mine], runs.case[mine]
-        known = ~np.isnan(value)
+        ran = runs.ran[number]
+        value, case = runs.value[number, ran], runs.case[ran]
+        has_plan = ~np.isnan(value)
         _, unit = units_of(case, value)
-        spread = _deviations(case[known], value[known])
+        spread = _deviations(case[has_plan], value[has_plan])
         mean, low, high = interval(unit_means(unit, value))
         records.append({
-            "method": name, "runs": len(value), "plans": int(known.sum()),
-            "cases": len(np.unique(case[known])), "mean": mean, "low": low, "high": high,
+            "method": name, "runs": len(value), "plans": int(has_plan.sum()),
+            "cases": len(np.unique(case[has_plan])), "mean": mean, "low": low, "high": high,
             "seed_deviation": float(spread.mean()) if spread.size else None,
         })  # fmt: skip
     return Table(
@@ -740,11 +744,11 @@ def _pair_figure(
     words = WORDS[metric.name]
     # its p are those of all pairs: adjusted for its own alone they would be too lenient
     best = pairs[0].first
-    mine = [pair for pair in pairs if pair.first == best]
+    best_pairs = [pair for pair in pairs if pair.first == best]
     factor, unit = (100.0, "percentage points") if words.kind == "share" else (1.0, "points")
     values = {
         pair.second: (factor * pair.advantage, factor * pair.low, factor * pair.high)
-        for pair in mine[: 2 * MOST_LINES]
+        for pair in best_pairs[: 2 * MOST_LINES]
         if pair.advantage is not None and pair.low is not None and pair.high is not None
     }
     key = f"{words.slug}-ahead"
@@ -764,9 +768,9 @@ def _without_plan(findings: Findings) -> Table:
     """Return every run that had no plan on a case that may have one."""
 
     def record(item: Record) -> Record:
-        found = run_record(findings, item)
-        reason = found["error"] if item["verdict"] in FAILURES else ""
-        return found | {"outcome": f"{found['outcome']} {reason}".rstrip()}
+        run = run_record(findings, item)
+        reason = run["error"] if item["verdict"] in FAILURES else ""
+        return run | {"outcome": f"{run['outcome']} {reason}".rstrip()}
 
     title = "Runs without a plan, which lost in their pairs"
     rows = filled(RUN_COLUMNS, map(record, findings.without_plan))

@@ -74,12 +74,12 @@ class Cells:
 
     def take(self, name: str, places: NDArray[np.int64]) -> NDArray[Any]:
         """Return a column at some rows; at -1 it is ``nan`` or, of texts, ``None``."""
-        found, missing = self._columns[name][places], places < 0
+        values, missing = self._columns[name][places], places < 0
         if missing.any():
-            texts = found.dtype.kind == "O"
-            found = found if texts else found.astype(float)
-            found[missing] = None if texts else math.nan
-        return found
+            texts = values.dtype.kind == "O"
+            values = values if texts else values.astype(float)
+            values[missing] = None if texts else math.nan
+        return values
 
     def values(self, contestant: str, name: str) -> NDArray[Any]:
         """Return a column of all cases that a contestant ran on."""
@@ -88,8 +88,8 @@ class Cells:
 
 
 def _value(value: Any) -> Any:
-    found = value.item() if isinstance(value, np.generic) else value
-    return None if found != found else found
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if plain != plain else plain
 
 
 @dataclass(frozen=True)
@@ -243,23 +243,23 @@ def time_grid(least: float | None, most: float | None) -> list[float]:
 
 
 def _by_metric(answers: Mapping[str, Rows]) -> dict[str, dict[str, Rows]]:
-    found: dict[str, dict[str, Rows]] = {question: {} for question in answers}
+    by_question: dict[str, dict[str, Rows]] = {question: {} for question in answers}
     for question, rows in answers.items():
         for row in rows:
-            found[question].setdefault(row.pop("metric"), []).append(row)
-    return found
+            by_question[question].setdefault(row.pop("metric"), []).append(row)
+    return by_question
 
 
 def _metric(
     con: DuckDBPyConnection,
-    found: Mapping[str, Mapping[str, Rows]],
+    by_question: Mapping[str, Mapping[str, Rows]],
     figure: Figure,
     names: Sequence[str],
     buckets: bool,
 ) -> MetricFindings | None:
     """Pick what is known of one metric; None when there is nothing to compare."""
     name = figure.name
-    rows = {question: by_metric.get(name, []) for question, by_metric in found.items()}
+    rows = {question: by_metric.get(name, []) for question, by_metric in by_question.items()}
     status = _by(rows["status"], "problem")
     # what is no part of a whole, as the load distance, is shown where a bound on it is proved
     needed = "total_traffic" if figure.shown_as else "best_bound"
@@ -401,9 +401,9 @@ def grade(con: DuckDBPyConnection) -> None:
 
     Raises `ContradictoryRuns`: something of this is broken; names the runs.
     """
-    found = contradictions(con)
-    if found:
-        raise ContradictoryRuns(found)
+    contradicting = contradictions(con)
+    if contradicting:
+        raise ContradictoryRuns(contradicting)
 
 
 def contradictions(con: DuckDBPyConnection) -> list[Contradiction]:

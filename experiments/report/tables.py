@@ -350,23 +350,23 @@ def _optimum_or_bound(
 
 
 def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | None) -> Cell:
-    words, found = WORDS[metric.name], metric.cells.get(name, case.problem)
-    if found is None:
+    words, cell = WORDS[metric.name], metric.cells.get(name, case.problem)
+    if cell is None:
         return Cell(None, "not run")
-    if not found["plans"]:
-        return Cell(None, _verdicts(found["verdicts"], SHORT_VERDICTS))
+    if not cell["plans"]:
+        return Cell(None, _verdicts(cell["verdicts"], SHORT_VERDICTS))
     note = ""
-    own_bound = _shown(metric, status, found["own_bound"])
-    if own_bound is not None and not found["proved"]:
+    own_bound = _shown(metric, status, cell["own_bound"])
+    if own_bound is not None and not cell["proved"]:
         note = f"{words.limit} {show(own_bound, words.kind)}"
-    if found["plans"] < found["runs"]:
-        note = f"{note} {found['plans']} of {found['runs']} runs".strip()
+    if cell["plans"] < cell["runs"]:
+        note = f"{note} {cell['plans']} of {cell['runs']} runs".strip()
     best = status is not None and name in status["best_by"]
-    gap = found["gap_bound"] if found["gap_optimum"] is None else found["gap_optimum"]
+    gap = cell["gap_bound"] if cell["gap_optimum"] is None else cell["gap_optimum"]
     if gap is not None and not words.relative:  # as a share between 0 and 1, of the worst plan's
         worst = (status or {}).get("worst_gap")
         gap = min(1.0, gap / worst) if worst else 0.0
-    return Cell(found[words.value], note, gap, best)
+    return Cell(cell[words.value], note, gap, best)
 
 
 def _verdicts(verdicts: str, words: Mapping[str, str]) -> str:
@@ -489,22 +489,26 @@ def method_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("most_seconds", "Time, longest", "duration", detail=True),
     )
 
-    def reached(found: Record) -> Record:
-        worst = found[f"worst_{source}"]
-        return {"mean": found[words.value], share.key: found[source], f"worst_{share.key}": worst}
+    def reached(of_metric: Record) -> Record:
+        worst = of_metric[f"worst_{source}"]
+        return {
+            "mean": of_metric[words.value],
+            share.key: of_metric[source],
+            f"worst_{share.key}": worst,
+        }
 
     def record(name: str) -> Record:
-        tally, found = findings.contestants[name], metric.contestants[name]
+        tally, of_metric = findings.contestants[name], metric.contestants[name]
         objective = tally["objective_name"]
         unproved = {} if objective == metric.name else {"proved": None, "certified": None}
         return {
             **tally,
             **unproved,
-            **reached(found),
+            **reached(of_metric),
             "method": Cell(name, mark(findings, metric, name)),
             "optimises": OBJECTIVES.get(objective, objective or ""),
             "of_runs": tally["solvable"],
-            "optimum_cases": found["num_gap_optimum"],
+            "optimum_cases": of_metric["num_gap_optimum"],
         }
 
     best = metric.best
@@ -589,9 +593,9 @@ _GAP_COLUMNS = (
 
 def own_gap_table(findings: Findings, objective: str) -> Table:
     """Return the three gaps of the methods that optimise `objective`."""
-    found = [item for item in findings.own_gaps if item["objective_name"] == objective]
-    ranks = ranking(found, {item["contestant"]: item["cases"] for item in found})
-    found.sort(key=lambda item: ranks[item["contestant"]])
+    items = [item for item in findings.own_gaps if item["objective_name"] == objective]
+    ranks = ranking(items, {item["contestant"]: item["cases"] for item in items})
+    items.sort(key=lambda item: ranks[item["contestant"]])
     best = next(item for item in findings.own_best if item["objective_name"] == objective)
     best_gap = 0.0 if best["plans"] else None
     summary = best | {
@@ -618,7 +622,7 @@ def own_gap_table(findings: Findings, objective: str) -> Table:
         f"gaps-{slug(objective)}",
         f"Methods that optimise the {OBJECTIVES.get(objective, objective)}",
         _GAP_COLUMNS,
-        filled(_GAP_COLUMNS, map(record, [*found, summary])),
+        filled(_GAP_COLUMNS, map(record, [*items, summary])),
         f"Shares are of the runs; “best known” counts plans as good as the best of any run. "
         f"Time is {shift_text(findings.shift)}. {gaps}".strip(),
         last_is_summary=True,

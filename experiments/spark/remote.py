@@ -65,8 +65,8 @@ def connector_remedy(message: str, uri: str) -> str | None:
 def hadoop_version() -> str:
     """Return the version of the Hadoop that pyspark brings: its connectors must be of the same."""
     prefix = "hadoop-client-api-"
-    found = sorted(jars().glob(f"{prefix}*.jar"))
-    return found[0].stem.removeprefix(prefix) if found else "VERSION"
+    clients = sorted(jars().glob(f"{prefix}*.jar"))
+    return clients[0].stem.removeprefix(prefix) if clients else "VERSION"
 
 
 logger = logging.getLogger(__name__)
@@ -85,8 +85,8 @@ _REMEDY = (
 
 def is_remote(text: str | Path) -> bool:
     """Return whether an output is a URI that is not of a local file."""
-    found = _URI.match(str(text))
-    return found is not None and found["scheme"].lower() != "file" and isinstance(text, str)
+    match = _URI.match(str(text))
+    return match is not None and match["scheme"].lower() != "file" and isinstance(text, str)
 
 
 def local_path(text: str | Path) -> Path:
@@ -296,12 +296,12 @@ class Place:
 
     def _files(self, path: str) -> dict[str, list[Any]]:
         """Return size and time of each file, by its path below one; the file itself is empty."""
-        found = self._fs.find(path, detail=True)
+        infos = self._fs.find(path, detail=True)
         # names are told with the path that was asked for, as the file system writes it
         start = len(self._fs._strip_protocol(path))
         return {
             name[start:].lstrip("/"): [info["size"], info.get("mtime")]
-            for name, info in found.items()
+            for name, info in infos.items()
         }
 
     def _get(self, path: str, local: Path) -> bool:
@@ -358,7 +358,7 @@ class _Hadoop:
         self._fs.copyToLocalFile(False, self._path(path), self._path(f"file://{local}"), True)
 
     def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:
-        found, waiting = {}, [self._path(path)]
+        files, waiting = {}, [self._path(path)]
         while waiting:
             for status in self._fs.listStatus(waiting.pop()):
                 inside = status.getPath()
@@ -366,8 +366,8 @@ class _Hadoop:
                     waiting.append(inside)
                 else:
                     file_info = {"size": status.getLen(), "mtime": status.getModificationTime()}
-                    found[str(inside.toString())] = file_info
-        return found
+                    files[str(inside.toString())] = file_info
+        return files
 
 
 def _file_system(uri: str) -> Any:

@@ -162,14 +162,17 @@ def jars() -> Path:
 
 def with_class_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:
     """Return settings by which the driver's JVM reads its class archive, where one was made."""
-    given = settings.get(JAVA_OPTIONS, "")
+    java_options = settings.get(JAVA_OPTIONS, "")
     try:
         path = class_archive(java)
-        if "-XX:ArchiveClassesAtExit" in given or not path.is_file():
+        if "-XX:ArchiveClassesAtExit" in java_options or not path.is_file():
             return dict(settings)
     except OSError:  # there is no home folder
         return dict(settings)
-    return {**settings, JAVA_OPTIONS: f"{quoted(f'-XX:SharedArchiveFile={path}')} {given}".strip()}
+    return {
+        **settings,
+        JAVA_OPTIONS: f"{quoted(f'-XX:SharedArchiveFile={path}')} {java_options}".strip(),
+    }
 
 
 @contextlib.contextmanager
@@ -311,7 +314,7 @@ def settings(
     local = _LOCAL.fullmatch(master)
     if local is not None and local.group("failures") is None:
         master = f"local[{local.group('cores') or 1},{TASK_FAILURES}]"
-    found = {
+    configuration = {
         "spark.master": master,
         "spark.app.name": app_name,
         "spark.ui.enabled": "false",
@@ -328,12 +331,12 @@ def settings(
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if local is not None or _LOOPBACK.match(master):
-        found["spark.driver.host"] = "127.0.0.1"
-        found["spark.driver.bindAddress"] = "127.0.0.1"
+        configuration["spark.driver.host"] = "127.0.0.1"
+        configuration["spark.driver.bindAddress"] = "127.0.0.1"
     if local is not None:
-        found["spark.python.daemon.module"] = "streamplace.spark_daemon"
-    found["spark.driver.extraJavaOptions"] = QUICK_START if quick else LONG_RUN
-    return found | dict(config or {})
+        configuration["spark.python.daemon.module"] = "streamplace.spark_daemon"
+    configuration["spark.driver.extraJavaOptions"] = QUICK_START if quick else LONG_RUN
+    return configuration | dict(config or {})
 
 
 def _start_context(

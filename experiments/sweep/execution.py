@@ -92,8 +92,8 @@ def reporter(shown: bool) -> Iterator[Callable[[SweepProgress], None]]:
         failed = f", {moment.failed} failed" if moment.failed else ""
         text = f"{moment.done:,}/{moment.total:,} runs{failed}, {duration(moment.seconds)}"
         if line.live and moment.done:
-            left = duration(moment.seconds * (moment.total - moment.done) / moment.done)
-            text = f"{bar(moment.done / moment.total, _BAR):{_BAR}} {text}, about {left} left"
+            remaining = duration(moment.seconds * (moment.total - moment.done) / moment.done)
+            text = f"{bar(moment.done / moment.total, _BAR):{_BAR}} {text}, about {remaining} left"
         line.show(text, now)
 
     yield tell
@@ -288,12 +288,12 @@ class Spreader:
         try:
             tasks = self._context.defaultParallelism * _PROBES_PER_SLOT
             probe = functools.partial(_can_write, str(token.resolve()))
-            seen = self._context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
+            shared = self._context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
         finally:
             token.unlink(missing_ok=True)
-        if not all(seen):
+        if not all(shared):
             logger.info("workers do not share the result folder: rows go through the driver")
-        return not all(seen)
+        return not all(shared)
 
     def run(
         self, runs: Sequence[Run], seconds: Sequence[float], tell: Callable[[SweepProgress], None]
@@ -533,11 +533,11 @@ def make_chunks(
     """
     # longest runs first: a long one at the end would keep one slot busy alone
     order = sorted(range(len(seconds)), key=lambda i: (-seconds[i], i))  # ties by place
-    left = sum(seconds)
+    remaining = sum(seconds)
     chunks: list[list[int]] = []
     chunk: list[int] = []
     filled = 0.0
-    target = _target(left, slots, least, most)
+    target = _target(remaining, slots, least, most)
     for position, index in enumerate(order):
         chunk.append(index)
         filled += seconds[index]
@@ -545,13 +545,13 @@ def make_chunks(
         count = -(-(len(order) - position) // (_SHARE * slots))
         if filled >= target or (filled >= least and len(chunk) >= count):
             chunks.append(chunk)
-            left -= filled
+            remaining -= filled
             chunk, filled = [], 0.0
-            target = _target(left, slots, least, most)
+            target = _target(remaining, slots, least, most)
     if chunk:
         chunks.append(chunk)
     return chunks
 
 
-def _target(left: float, slots: int, least: float, most: float) -> float:
-    return min(most, max(least, left / (_SHARE * slots)))
+def _target(remaining: float, slots: int, least: float, most: float) -> float:
+    return min(most, max(least, remaining / (_SHARE * slots)))

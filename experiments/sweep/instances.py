@@ -80,7 +80,7 @@ def _unnamed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def find_files(problems: list[Problem], spec: Spec) -> list[Path]:
     """Return the files that the globs match, each once, sorted within a glob."""
-    found: dict[Path, Path] = {}
+    by_path: dict[Path, Path] = {}
     for i, pattern in enumerate(spec.files):
         path = f"instances.files[{i}]"
         matched = [
@@ -92,12 +92,12 @@ def find_files(problems: list[Problem], spec: Spec) -> list[Path]:
             remedy = f"paths are relative to {spec.base.resolve()}"
             problems.append(Problem(path, pattern, "matches no .json or .json.gz file", remedy))
         for file in matched:
-            found.setdefault(file.resolve(), file)
-    if len(found) > MAX_INSTANCES:
+            by_path.setdefault(file.resolve(), file)
+    if len(by_path) > MAX_INSTANCES:
         problems.append(
             Problem("instances.files", None, f"matches more than {MAX_INSTANCES} files")
         )
-    return list(found.values())
+    return list(by_path.values())
 
 
 def count_generated(generators: Sequence[Generate]) -> int:
@@ -167,14 +167,14 @@ def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepa
     unique = {instance.sha256: (instance, hint, factors) for instance, hint, factors in loaded}
     names = [instance.name for instance, _, _ in unique.values()]
     prepared = []
-    taken: set[str] = set()
+    used: set[str] = set()
     for instance, hint, factors in unique.values():
         name = instance.name or hint
         if not instance.name or names.count(instance.name) > 1:
             name = f"{name} ({hint})" if instance.name else hint
-        if name in taken:
+        if name in used:
             name = f"{name} {instance.sha256[:8]}"
-        taken.add(name)
+        used.add(name)
         prepared.append(Prepared.of(instance, name, factors))
     return prepared
 

@@ -156,13 +156,15 @@ class IsolatedCaller:
         pause = _STOP_SECONDS if memory_limit is None else _MEMORY_SECONDS
         while True:
             now = time.monotonic()
-            left = deadline - now if compiling is None else compiling + MOST_COMPILING - spent - now
-            if left <= 0:
+            remaining = (
+                deadline - now if compiling is None else compiling + MOST_COMPILING - spent - now
+            )
+            if remaining <= 0:
                 limit = f"ran longer than {timeout:g} s"
                 if compiling is not None:
                     limit = f"compiled longer than {MOST_COMPILING:g} s"
                 return Answer(Outcome.TIMEOUT, error=limit)
-            match child.receive(min(left, pause)):
+            match child.receive(min(remaining, pause)):
                 case _Child.ENDED:
                     return child.crashed(memory_limit)
                 case _Child.COMPILING:
@@ -188,15 +190,15 @@ class _Child:
     ENDED, COMPILING, COMPILED = "ended", "compiling", "compiled"
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._pipe, theirs = Pipe()
+        self._pipe, child_pipe = Pipe()
         lifeline, self._lifeline = os.pipe()
         self._status, status = os.pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)
         self._guardian = os.fork()
         if self._guardian == 0:
-            _guard(function, theirs, lifeline, status, self._output.fileno())
-        theirs.close()
+            _guard(function, child_pipe, lifeline, status, self._output.fileno())
+        child_pipe.close()
         os.close(lifeline)
         os.close(status)
 
@@ -440,14 +442,14 @@ def limit_data(limit: int | None) -> None:
 
 def children_of(pid: int) -> list[int]:
     """Return the processes whose parent is `pid`, whichever of its threads started them."""
-    found: list[int] = []
+    children: list[int] = []
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
         for task in tasks:
-            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+            children += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
     except OSError:
         return []
-    return found
+    return children
 
 
 def resident_bytes(pid: int) -> int:
@@ -553,7 +555,9 @@ def pack_chunk(runs: Sequence[Run], carried: Collection[str] = ()) -> Chunk:
     `carried`: sha256 of instances that go with their chunks; workers get all others once, by
         broadcast.
     """
-    known = {r.instance.sha256: r.instance for r in runs if r.instance.sha256 in carried}
+    carried_instances = {
+        r.instance.sha256: r.instance for r in runs if r.instance.sha256 in carried
+    }
     entries = [
         {
             "columns": run.columns(),
@@ -564,7 +568,7 @@ def pack_chunk(runs: Sequence[Run], carried: Collection[str] = ()) -> Chunk:
         for run in runs
     ]
     text = zlib.compress(json.dumps(entries, ensure_ascii=False).encode(), 6)
-    return text, {sha256: instance.packed for sha256, instance in known.items()}
+    return text, {sha256: instance.packed for sha256, instance in carried_instances.items()}
 
 
 def run_partition(
@@ -636,18 +640,18 @@ def _run_chunk(
             answer = _caller.call(setting.runner, run, documents)
         except Stopped:
             break
-        known = {
+        columns = {
             **run["columns"], "sweep": setting.sweep, "host": socket.gethostname(),
             "versions": setting.versions, "started_at": started,
         }  # fmt: skip
-        rows.append(make_row(known, answer, time.perf_counter() - began))
+        rows.append(make_row(columns, answer, time.perf_counter() - began))
         if time.monotonic() - flushed >= FLUSH_SECONDS:
             flush()
     flush()
     return stored
 
 
-def make_row(known: Mapping[str, Any], answer: Answer, spent: float) -> dict[str, Any]:
+def make_row(columns: Mapping[str, Any], answer: Answer, spent: float) -> dict[str, Any]:
     """Return the row of a run: what it was given, how it ended, and the columns it filled.
 
     A runner that fills columns wrongly is an error of that run, and no other.
@@ -660,18 +664,18 @@ def make_row(known: Mapping[str, Any], answer: Answer, spent: float) -> dict[str
     }
     if answer.outcome is Outcome.OK:
         try:
-            return complete_row({**known, "time_total": spent, **answer.value, "outcome": "ok"})
+            return complete_row({**columns, "time_total": spent, **answer.value, "outcome": "ok"})
         except (TypeError, ValueError) as error:
             ended |= {"outcome": str(Outcome.ERROR), "error": f"the runner's answer: {error}"}
-    return complete_row({**known, **ended})
+    return complete_row({**columns, **ended})
 
 
 def own_versions() -> str:
     """Return the versions that are known even of a run that said nothing."""
     from optim.methods.registry import package_version
 
-    found = {"python": platform.python_version(), "streamplace": package_version("streamplace")}
-    return json.dumps(found, sort_keys=True)
+    versions = {"python": platform.python_version(), "streamplace": package_version("streamplace")}
+    return json.dumps(versions, sort_keys=True)
 
 
 KEPT_DOCUMENTS = 8
@@ -731,10 +735,10 @@ def find_runner(name: str) -> Callable[[bytes, dict[str, Any]], Mapping[str, Any
 
     Raises `InvalidInput`: there is none.
     """
-    found = loaded(name, "runner", "write module:function")
-    if not callable(found):
+    value = loaded(name, "runner", "write module:function")
+    if not callable(value):
         raise InvalidInput(Problem("runner", name, "is not a function"))
-    function: Callable[[bytes, dict[str, Any]], Mapping[str, Any]] = found
+    function: Callable[[bytes, dict[str, Any]], Mapping[str, Any]] = value
     return function
 
 

@@ -181,10 +181,10 @@ class Card:
 
 def _content_of(reference: str) -> str:
     """Return the sha256 of a method's file; nothing where packages are asked."""
-    found = REFERENCE.fullmatch(reference)
-    if found is None or found["file"] is None:
+    match = REFERENCE.fullmatch(reference)
+    if match is None or match["file"] is None:
         return ""
-    return hashlib.sha256(Path(found["file"]).read_bytes()).hexdigest()
+    return hashlib.sha256(Path(match["file"]).read_bytes()).hexdigest()
 
 
 def look_up(name: str) -> Method:
@@ -299,10 +299,12 @@ class RegistryChecks:
             return
         self.cards[entry.method] = Card.of(method, entry.method)
         options = dict(entry.options)
-        wanted = entry.settings.get("objective")
+        objective = entry.settings.get("objective")
         if all(option.name != "objective" for option in method.options):
-            wanted = options.pop("objective", wanted)  # where earlier versions had it
-        self._try(lambda: method.read_options(aim(method, wanted, options)[1]), f"{path}.options")
+            objective = options.pop("objective", objective)  # where earlier versions had it
+        self._try(
+            lambda: method.read_options(aim(method, objective, options)[1]), f"{path}.options"
+        )
 
     def _named_values(self, key: str) -> Iterator[tuple[str, str]]:
         """Give the values of a setting that is a name, wherever it may stand."""
@@ -553,8 +555,8 @@ class _Planner:
         """Make the runs of a combination: one for each instance and solver that it leaves open."""
         entry: MethodEntry = combination["method"]
         card = self.registry.cards[entry.method]
-        wanted = combination.get("instance", "*")
-        names = [wanted] if wanted in prepared else fnmatch.filter(prepared, wanted)
+        pattern = combination.get("instance", "*")
+        names = [pattern] if pattern in prepared else fnmatch.filter(prepared, pattern)
         variations = [
             (variation, combination[factor])
             for factor, variation in self.spec.variations.items()

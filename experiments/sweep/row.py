@@ -177,12 +177,12 @@ def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
     from optim.util.process import processor_seconds
 
     began = time.perf_counter()
-    asked = dict(arguments)
-    insists = asked.pop("certificate", False)
+    options = dict(arguments)
+    insists = options.pop("certificate", False)
     instance = _instance(document)
     read = time.perf_counter() - began
     before = processor_seconds()
-    result = solve(instance, explain=0.0, **asked)  # a row has no place for what clashes
+    result = solve(instance, explain=0.0, **options)  # a row has no place for what clashes
     busy = processor_seconds() - before
     if insists and claims(result):
         result, _ = insisted(result, document)

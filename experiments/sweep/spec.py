@@ -143,17 +143,17 @@ class MethodEntry:
 
     def beside(self, base: Path) -> MethodEntry:
         """Return the entry with a method's file (``FILE.py``) looked for beside the sweep's own."""
-        found = REFERENCE.fullmatch(self.method)
-        if found is None or found["file"] is None:
+        match = REFERENCE.fullmatch(self.method)
+        if match is None or match["file"] is None:
             return self
-        name = "" if found["name"] is None else f":{found['name']}"
-        return replace(self, method=f"{(base / found['file']).resolve()}{name}")
+        name = "" if match["name"] is None else f":{match['name']}"
+        return replace(self, method=f"{(base / match['file']).resolve()}{name}")
 
-    def answers_to(self, wanted: MethodEntry) -> bool:
+    def answers_to(self, entry: MethodEntry) -> bool:
         """Return whether an exclude or include entry means this one: by name, label, or in full."""
-        if wanted == MethodEntry(wanted.method):
-            return wanted.method in (self.method, self.label)
-        return wanted == self
+        if entry == MethodEntry(entry.method):
+            return entry.method in (self.method, self.label)
+        return entry == self
 
 
 _OWN = {key: kind for key, kind in TYPES.items() if key not in ("seed", "threads")}

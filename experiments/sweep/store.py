@@ -188,8 +188,8 @@ class ResultFolder:
 def list_parts(folder: Path) -> list[PartName]:
     """List the finished parts in a folder, sorted by name; anything else in it is passed over."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = ((path, _PART.fullmatch(path.name)) for path in files)
-    return [PartName(path, int(name["rows"]), int(name["failed"])) for path, name in found if name]
+    named = ((path, _PART.fullmatch(path.name)) for path in files)
+    return [PartName(path, int(name["rows"]), int(name["failed"])) for path, name in named if name]
 
 
 def failed_rows(part: PartName) -> list[dict[str, Any]]:
@@ -440,8 +440,8 @@ def kept_instances(folder: Path, wanted: Collection[str]) -> dict[str, Instance]
     """Return those instances, by sha256, that the folder keeps; the others are left out."""
     from optim.format.instance import Instance
 
-    found = _packed(folder / INSTANCES, wanted)
-    return {sha256: Instance.from_json(zlib.decompress(data)) for sha256, data in found.items()}
+    packed = _packed(folder / INSTANCES, wanted)
+    return {sha256: Instance.from_json(zlib.decompress(data)) for sha256, data in packed.items()}
 
 
 def _packed(path: Path, wanted: Collection[str] | None) -> dict[str, bytes]:

@@ -107,8 +107,8 @@ def _null_unless_all_present(sql: str) -> Callable[..., str]:
     return write
 
 
-def _make_timestamp(source_zone: str, *given: str) -> str:
-    year, *rest = (f"TRY_CAST({part} AS INT)" for part in (*given, *("0L",) * (6 - len(given))))
+def _make_timestamp(source_zone: str, *parts: str) -> str:
+    year, *rest = (f"TRY_CAST({part} AS INT)" for part in (*parts, *("0L",) * (6 - len(parts))))
     year = f"IF({year} BETWEEN 1 AND 9999, {year}, NULL)"
     local = f"try_make_timestamp({', '.join((year, *rest))}, 'UTC')"
     return f"to_utc_timestamp({local}, {source_zone})"
@@ -137,7 +137,7 @@ def dated(moment: str) -> str:
 
 def _functions() -> dict[str, Function]:
     text, texts = ("text",), (("text",),)
-    found = {
+    functions = {
         "abs": _one(_NUMERIC, "same", "IF({0} < 0, try_subtract(0, {0}), {0})"),
         "ceil": _one(_NUMERIC, "whole", _ROUNDED.format("ceil")),
         "floor": _one(_NUMERIC, "whole", _ROUNDED.format("floor")),
@@ -179,17 +179,17 @@ def _functions() -> dict[str, Function]:
         "number": _one(_PLAIN, "number", ""),
     }
     for name in ("sqrt", "exp", "ln"):
-        found[name] = _one(_NUMERIC, "number", f"{name}(CAST({{0}} AS DOUBLE))")
+        functions[name] = _one(_NUMERIC, "number", f"{name}(CAST({{0}} AS DOUBLE))")
     for name in ("lower", "upper", "trim"):
-        found[name] = _one(text, "text", f"{name}({{0}})")
+        functions[name] = _one(text, "text", f"{name}({{0}})")
     for name in ("contains", "startswith", "endswith"):
-        found[name] = Function(texts * 2, "boolean", f"{name}({{0}}, {{1}})")
+        functions[name] = Function(texts * 2, "boolean", f"{name}({{0}}, {{1}})")
     for name in (
         "year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear",
         "hour", "minute", "second",
     ):  # fmt: skip
-        found[name] = _part(f"{name}({{0}})")
-    return found
+        functions[name] = _part(f"{name}({{0}})")
+    return functions
 
 
 FUNCTIONS: Mapping[str, Function] = _functions()
@@ -348,18 +348,18 @@ def _dialect() -> Any:
 
 def column_names(tree: Any) -> tuple[str, ...]:
     """Return the columns that an expression reads, in order, each once."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def look(part: Any) -> None:
         name = _column(part)
         if name is not None:
-            found[name] = None
+            names[name] = None
             return
         for inner in part.iter_expressions():
             look(inner)
 
     look(tree)
-    return tuple(found)
+    return tuple(names)
 
 
 def _column(part: Any) -> str | None:
@@ -400,10 +400,10 @@ class _Compiler:
 
     def value(self, part: Any) -> Typed:
         """Return a part of an expression."""
-        found = self._value(part)
-        if len(found.sql) > MAX_SQL:
+        expression = self._value(part)
+        if len(expression.sql) > MAX_SQL:
             raise ExpressionFault("is nested too deeply")
-        return found
+        return expression
 
     def _value(self, part: Any) -> Typed:
         name = _column(part)
@@ -414,21 +414,21 @@ class _Compiler:
             return self._arithmetic(part, *_OPERATORS[kind])
         if kind in _COMPARED:
             return self._compared(part, _COMPARED[kind])
-        found = getattr(self, f"_{kind.lower()}", None)
-        if found is None:
+        compile_kind = getattr(self, f"_{kind.lower()}", None)
+        if compile_kind is None:
             shown = part.sql(dialect="spark")[:60]
             remedy = _INSTEAD_OF.get(kind, _FORMS)
             raise ExpressionFault(f"{shown!r} is not allowed in expressions", remedy, shown)
-        return found(part)
+        return compile_kind(part)
 
     def _named(self, name: str) -> Typed:
         if self.scope is None:
             return Typed("", _UNKNOWN)
-        found = self.scope.columns.get(name)
-        if found is None:
+        column = self.scope.columns.get(name)
+        if column is None:
             remedy = self.scope.hint or meant(name, self.scope.suggestions, "there are")
             raise ExpressionFault(f"there is no column {name!r}", remedy)
-        return found
+        return column
 
     # -- forms, by the names of their classes in sqlglot
 
@@ -520,8 +520,8 @@ class _Compiler:
 
     def _if(self, part: Any) -> Typed:
         other = part.args.get("false")
-        given = [part.this, part.args["true"], *([] if other is None else [other])]
-        return self._call("if", given)
+        arguments = [part.this, part.args["true"], *([] if other is None else [other])]
+        return self._call("if", arguments)
 
     def _cast(self, part: Any) -> Typed:
         to = part.to
@@ -555,9 +555,9 @@ class _Compiler:
         sql = f"TRY_CAST({inner.sql} AS {spark})"
         return Typed(f"CAST({sql} AS BIGINT)" if spark == "INT" else sql, kind)
 
-    def _call(self, written: str, given: Sequence[Any]) -> Typed:
+    def _call(self, written: str, parts: Sequence[Any]) -> Typed:
         name = OLDER.get(written.lower(), written.lower())
-        if written.lower() == "timestamp" and len(given) == 1:
+        if written.lower() == "timestamp" and len(parts) == 1:
             name = "to_timestamp"
         function = FUNCTIONS.get(name)
         if function is None:
@@ -567,13 +567,13 @@ class _Compiler:
             raise ExpressionFault(reason, INSTEAD.get(name, near), written)
         most = len(function.takes)
         least = most if function.least is None else function.least
-        if len(given) < least or (len(given) > most and not function.repeats):
-            wanted = f"{least} to {most}" if least < most else str(most)
-            wanted = f"at least {least}" if function.repeats else wanted
-            raise ExpressionFault(f"{name} takes {wanted} arguments, not {len(given)}")
+        if len(parts) < least or (len(parts) > most and not function.repeats):
+            expected = f"{least} to {most}" if least < most else str(most)
+            expected = f"at least {least}" if function.repeats else expected
+            raise ExpressionFault(f"{name} takes {expected} arguments, not {len(parts)}")
         arguments = [
             self._of(part, function.takes[min(number, most - 1)], name)
-            for number, part in enumerate(given)
+            for number, part in enumerate(parts)
         ]
         if self.scope is None:
             return Typed("", _UNKNOWN)
@@ -584,18 +584,20 @@ class _Compiler:
             arguments = [*arguments[:start], *(Typed(sql, kind) for sql in alike)]
         return Typed(self._written(name, function, arguments), kind)
 
-    def _written(self, name: str, function: Function, given: list[Typed]) -> str:
+    def _written(self, name: str, function: Function, arguments: list[Typed]) -> str:
         assert self.scope is not None
         zone, source = quoted(self.scope.zone), quoted(self.scope.source_zone)
-        sql = [part.sql for part in given]
+        sql = [part.sql for part in arguments]
         if name == "make_timestamp":
             return _make_timestamp(source, *sql)
         if name in ("text", "number"):
-            return self._changed(given[0], name, {"text": "STRING", "number": "DOUBLE"}[name]).sql
-        if name == "to_timestamp" and given[0].kind == "text":
+            return self._changed(
+                arguments[0], name, {"text": "STRING", "number": "DOUBLE"}[name]
+            ).sql
+        if name == "to_timestamp" and arguments[0].kind == "text":
             return moment(sql[0], self.scope.source_zone)
         if name == "concat":
-            sql = [as_text(part) for part in given]
+            sql = [as_text(part) for part in arguments]
         if callable(function.sql):
             return function.sql(*sql)
         return function.sql.format(*sql, all=", ".join(sql), zone=zone)
@@ -612,19 +614,19 @@ class _Compiler:
 
     def _of(self, part: Any, allowed: tuple[str, ...], by: str) -> Typed:
         """Return a value that must be of one of some types."""
-        found = self.value(part)
-        if found.kind in (*allowed, "null", _UNKNOWN):
-            return found
+        operand = self.value(part)
+        if operand.kind in (*allowed, "null", _UNKNOWN):
+            return operand
         name = _column(part)
         what = f"column {name!r}" if name else "a value"
         remedy = ""
-        if found.kind == "text":
+        if operand.kind == "text":
             if name and allowed[0] in TYPES:
                 remedy = f'declare its type in columns: {name} = "{allowed[0]}"'
             elif allowed == ("boolean",):
                 remedy = f"{name or 'a'} = 'true'"
         raise ExpressionFault(
-            f"{by} takes {' or '.join(allowed)}, and {what} is {found.kind}", remedy
+            f"{by} takes {' or '.join(allowed)}, and {what} is {operand.kind}", remedy
         )
 
     def _alike(self, parts: Sequence[Any], by: str) -> tuple[list[str], str]:
@@ -651,8 +653,8 @@ def _unified(values: Sequence[Typed], by: str) -> tuple[list[str], str]:
 def quoted(text: str) -> str:
     """Return a text as a literal of Spark SQL; nothing in it is left to be taken for SQL."""
 
-    def escape(found: re.Match[str]) -> str:
-        number = ord(found[0])
+    def escape(match: re.Match[str]) -> str:
+        number = ord(match[0])
         return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
     return "'" + re.sub(r"[^A-Za-z0-9 \-_/:.,%]", escape, text) + "'"

@@ -55,11 +55,11 @@ class Found:
 
     def entries(self) -> list[FileEntry]:
         """Return the local files."""
-        found = []
+        entries = []
         for path in (path for part in self.parts for path in _inside(part)):
             with contextlib.suppress(FileNotFoundError):  # gone meanwhile
-                found.append(entry_of(path))
-        return found
+                entries.append(entry_of(path))
+        return entries
 
     def paths(self, scratch: Path, wanted: Collection[str] | None = None) -> Paths:
         """Return what Spark is to read, zips unpacked.
@@ -85,8 +85,8 @@ class Found:
                 continue
             for path in chosen:
                 folder = scratch / f"{self.files.where}-{len(paths)}"
-                read = unpack(path, folder, ending) if _is_zip(path) else [path]
-                paths += [escaped(f"file://{member}") for member in read]
+                members = unpack(path, folder, ending) if _is_zip(path) else [path]
+                paths += [escaped(f"file://{member}") for member in members]
             if any(path.parent != part for path in chosen if path != part):
                 root = f"file://{part}"
         return Paths(paths, root)
@@ -109,7 +109,7 @@ def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = 
     """
     text = files.path if path is None else path
     if text.startswith(_PACKAGE):
-        found = _in_package(files, text)
+        location = _in_package(files, text)
     elif _SCHEME.match(text) and not text.startswith("file:"):
         if text.lower().endswith(".zip"):
             remedy = "unpack it there, or bring it here"
@@ -117,24 +117,24 @@ def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = 
         return Found(files, (), text, local=False)
     else:
         local = re.sub(r"^file:(//)?(?=/)", "", text)
-        found = (Path() if path is not None else base) / Path(local).expanduser()
-    return _local(files, found.resolve(), text, may_come)
+        location = (Path() if path is not None else base) / Path(local).expanduser()
+    return _local(files, location.resolve(), text, may_come)
 
 
-def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
-    pattern = escaped(f"file://{found}")
-    if any(mark in str(found) for mark in "*?[{") and not found.exists():
-        pattern = f"file://{found}"
-        matches = _matches(found)
+def _local(files: Files, location: Path, text: str, may_come: bool) -> Found:
+    pattern = escaped(f"file://{location}")
+    if any(mark in str(location) for mark in "*?[{") and not location.exists():
+        pattern = f"file://{location}"
+        matches = _matches(location)
         if not matches and not may_come:
-            raise files.refused("matches no file", f"looked for {found}", text)
-    elif not found.exists():
-        raise files.refused("does not exist", f"looked for {found}", text)
+            raise files.refused("matches no file", f"looked for {location}", text)
+    elif not location.exists():
+        raise files.refused("does not exist", f"looked for {location}", text)
     else:
-        matches = [found]
+        matches = [location]
     if may_come:
         return Found(files, tuple(matches), pattern)
-    several = matches != [found]
+    several = matches != [location]
     parts = tuple(part for match in matches for part in _expanded(files, match, several))
     return Found(files, parts, pattern)
 
@@ -142,10 +142,10 @@ def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
 def _matches(pattern: Path) -> list[Path]:
     """Return what a pattern of Hadoop's means: ``{a,b}`` and ``[^a]`` are not known to Python."""
     texts = [str(pattern.relative_to(pattern.anchor)).replace("[^", "[!")]
-    while found := next(filter(None, map(_CHOICE.search, texts)), None):
-        text = texts.pop(texts.index(found.string))
+    while choice := next(filter(None, map(_CHOICE.search, texts)), None):
+        text = texts.pop(texts.index(choice.string))
         texts += [
-            text[: found.start()] + part + text[found.end() :] for part in found[1].split(",")
+            text[: choice.start()] + part + text[choice.end() :] for part in choice[1].split(",")
         ]
     return sorted({match for text in texts for match in Path(pattern.anchor).glob(text)})
 
@@ -200,10 +200,10 @@ def _expanded(files: Files, match: Path, several: bool, below: str = "/*") -> li
     return parts
 
 
-def _readable(files: Files, path: Path, found: bool) -> bool:
+def _readable(files: Files, path: Path, by_listing: bool) -> bool:
     """Return whether a file is to be read; marks that writers leave beside data are not."""
     if _hidden(path):
-        if found and not (format_of(path.name) or _is_zip(path)):
+        if by_listing and not (format_of(path.name) or _is_zip(path)):
             return False
         reason = f"in {path.parent} begins with . or _: Spark passes over such files"
         raise files.refused(reason, "rename it, or move it away", path.name)
@@ -225,16 +225,16 @@ def _is_zip(path: Path) -> bool:
 
 def local_files(paths: Collection[str]) -> list[Path]:
     """Return the local files that paths for Spark stand for, in the order of their names."""
-    found = []
+    files = []
     for path in paths:
         if path.startswith("file://"):
             part = Path(re.sub(r"\\([*?\[\]{}\\])", r"\1", path.removeprefix("file://")))
             if not part.exists():  # a pattern
-                named = path.removeprefix("file:///")
-                found += [file for match in Path("/").glob(named) for file in _inside(match)]
+                pattern = path.removeprefix("file:///")
+                files += [file for match in Path("/").glob(pattern) for file in _inside(match)]
             else:
-                found += _inside(part)
-    return sorted(found)
+                files += _inside(part)
+    return sorted(files)
 
 
 def _in_package(files: Files, text: str) -> Path:
@@ -247,13 +247,13 @@ def _in_package(files: Files, text: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         extra = EXTRAS.get(package)
-        wanted = f"'streamplace[{extra}]'" if extra else package
-        remedy = f"pip install {wanted}"
+        requirement = f"'streamplace[{extra}]'" if extra else package
+        remedy = f"pip install {requirement}"
         raise files.refused(f"needs the package {package}", remedy, text)
     for folder in spec.submodule_search_locations:
-        found = Path(folder) / inside
-        if found.exists():
-            return found
+        file = Path(folder) / inside
+        if file.exists():
+            return file
     raise files.refused(f"is not in the installed package {package}", "", text)
 
 
@@ -289,11 +289,11 @@ def unpack(
         with zipfile.ZipFile(archive) as packed:
             members = _members(packed, archive)
             folder.mkdir(parents=True, exist_ok=True)
-            left = max_unpacked
+            remaining = max_unpacked
             for number, member in enumerate(members):
                 target = folder / f"part-{number:05d}{ending}"
                 written.append(target)
-                left -= _copy(packed, member, target, archive, left)
+                remaining -= _copy(packed, member, target, archive, remaining)
     except _DAMAGED as error:
         _remove(written)
         raise _wrong(archive, f"is no whole zip file: {error}", "pack it again") from None
@@ -312,7 +312,7 @@ def _members(packed: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
     entries = packed.infolist()
     if len(entries) > MAX_MEMBERS:
         raise _wrong(archive, f"holds {len(entries)} members; at most {MAX_MEMBERS} are taken")
-    found = []
+    files = []
     for entry in entries:
         name = PurePosixPath(entry.filename.replace("\\", "/"))
         if name.is_absolute() or ".." in name.parts or (name.parts and ":" in name.parts[0]):
@@ -325,14 +325,14 @@ def _members(packed: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
             raise InvalidInput(Problem(str(archive), entry.filename, "is encrypted", remedy))
         hidden = name.parts and (name.parts[0] == "__MACOSX" or name.name.startswith("."))
         if not entry.is_dir() and not hidden:
-            found.append(entry)
-    if not found:
+            files.append(entry)
+    if not files:
         raise _wrong(archive, "holds no file")
-    return sorted(found, key=lambda entry: entry.filename)
+    return sorted(files, key=lambda entry: entry.filename)
 
 
 def _copy(
-    packed: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, archive: Path, left: int
+    packed: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, archive: Path, remaining: int
 ) -> int:
     """Write a member, counting what really comes out; sizes that it states are not believed."""
     size = 0
@@ -340,7 +340,7 @@ def _copy(
     with packed.open(member) as source, target.open("wb") as file:
         while chunk := source.read(_CHUNK):
             size += len(chunk)
-            if size > left:
+            if size > remaining:
                 raise _wrong(archive, "unpacks to too much", "unpack it yourself and name the file")
             if size > allowed:
                 reason = f"unpacks to more than {MAX_RATIO} times its size"
@@ -399,7 +399,7 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
     local = local_files(paths)
     if len(local) < 2:
         return
-    found: dict[str, tuple[Any, str]] = {}
+    columns: dict[str, tuple[Any, str]] = {}
     lacking: dict[str, str] = {}
     merged = files.options.get("mergeSchema") is True
     remedy = "trace them apart, or write them alike"
@@ -414,13 +414,13 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
                 lacking.setdefault(top, str(path))
                 continue
             kind = schema.field(top).type
-            first, owner = found.setdefault(top, (kind, str(path)))
+            first, owner = columns.setdefault(top, (kind, str(path)))
             if kind != first:
                 reason = f"holds files that differ: {top} is {kind} in {path}, {first} in {owner}"
                 raise files.refused(reason, remedy)
     for top, file in lacking.items():
-        if top in found and not merged:
-            reason = f"holds files that differ: {file} has no column {top}, {found[top][1]} has"
+        if top in columns and not merged:
+            reason = f"holds files that differ: {file} has no column {top}, {columns[top][1]} has"
             merge = "read = {mergeSchema = true} takes null for it"
             raise files.refused(reason, merge)
 
@@ -482,15 +482,15 @@ def check_scanned(
     `whole`: whether these are all that is to be read.
     """
     expected = {_plain(entry.path): entry.bytes for entry in entries}
-    found = set(read)
-    if not found or any(size and path not in found for path, size in expected.items()):
+    scanned = set(read)
+    if not scanned or any(size and path not in scanned for path, size in expected.items()):
         try:
             options = {"basePath": located.root} if located.root else {}
-            found |= {_plain(e.path) for e in listed(session, located.paths, **options)}
+            scanned |= {_plain(e.path) for e in listed(session, located.paths, **options)}
         except (PySparkException, Py4JJavaError) as error:
             raise spark_trouble(error, files) from None
     zips = {path for path in expected if path.lower().endswith(".zip")}
-    passed = sorted(path for path in set(expected) - found - zips if expected[path])
+    passed = sorted(path for path in set(expected) - scanned - zips if expected[path])
     where, remedy = f"{files.where}.path", "move it, or name the files by a pattern"
     problems = [
         Problem(where, files.path, f"means {path} too, and Spark passes over it", remedy)
@@ -499,7 +499,7 @@ def check_scanned(
     if whole and not zips:
         problems += [
             Problem(where, files.path, f"got {path} while it was traced", "trace again")
-            for path in sorted(found - set(expected))
+            for path in sorted(scanned - set(expected))
         ]
     if problems:
         raise InvalidInput(problems[:_MOST_TOLD])
@@ -507,11 +507,13 @@ def check_scanned(
 
 def with_counts(entries: Sequence[FileEntry], events: Mapping[str, int]) -> list[FileEntry]:
     """Return files with the events that Spark read from each; zips give none."""
-    found = []
+    counted_entries = []
     for entry in entries:
         counted = not entry.path.lower().endswith(".zip")
-        found.append(replace(entry, events=events.get(_plain(entry.path), 0) if counted else None))
-    return found
+        counted_entries.append(
+            replace(entry, events=events.get(_plain(entry.path), 0) if counted else None)
+        )
+    return counted_entries
 
 
 def _plain(path: str) -> str:
@@ -619,9 +621,9 @@ def is_full(error: object) -> bool:
 
 def places(session: SparkSession, output: Path) -> dict[str, Path]:
     """Return the folders that Spark writes to for a trace, by what names them."""
-    given = os.environ.get("SPARK_LOCAL_DIRS")
-    local = given or session.sparkContext.getConf().get("spark.local.dir") or "/tmp"
-    variable = "SPARK_LOCAL_DIRS" if given else "TMPDIR"
+    variable_folders = os.environ.get("SPARK_LOCAL_DIRS")
+    local = variable_folders or session.sparkContext.getConf().get("spark.local.dir") or "/tmp"
+    variable = "SPARK_LOCAL_DIRS" if variable_folders else "TMPDIR"
     return {"--output": output, variable: Path(local.split(",")[0])}
 
 

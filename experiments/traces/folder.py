@@ -154,14 +154,14 @@ class Manifest:
         remedy = "make one with `streamplace trace JOB.toml -o DIR`"
         content = store_of(path.parent, argument="trace", remedy=remedy).read()
         problems: list[Problem] = []
-        found = check(_MANIFEST, content, problems)
+        manifest = check(_MANIFEST, content, problems)
         for name in ("recordings", "seconds", "rows"):
             if name not in content:
                 older = ": an older version made the trace" if name == "rows" else ""
                 problems.append(Problem(name, None, f"is missing{older}"))
-        if problems or found is None:
+        if problems or manifest is None:
             raise InvalidInput([replace(p, remedy=REMEDY) for p in problems], str(path))
-        return found
+        return manifest
 
     def write(self, folder: Path) -> None:
         """Write ``trace.json``."""
@@ -360,22 +360,22 @@ class TraceFolder:
     def totals(self) -> dict[str, dict[str, float]]:
         """For each operator its events, cost, and the share of its largest key group."""
         table = self.table("loads")
-        found: dict[str, dict[str, float]] = {}
+        by_operator: dict[str, dict[str, float]] = {}
         if not len(table):
-            return found
+            return by_operator
         sums = table.group_by(["operator", "group"]).aggregate([("events", "sum"), ("cost", "sum")])
         operators = np.array(sums["operator"].to_pylist(), dtype=object)
         for name in sorted(set(operators)):
             of_operator = operators == name
             cost = sums["cost_sum"].to_numpy()[of_operator]
             total = float(np.sort(cost).sum())
-            found[str(name)] = {
+            by_operator[str(name)] = {
                 "events": int(sums["events_sum"].to_numpy()[of_operator].sum()),
                 "cost": total,
                 "key_groups": len(cost),
                 "largest": float(cost.max()) / total if total > 0 else 0.0,
             }
-        return found
+        return by_operator
 
 
 def is_trace(path: str | Path) -> bool:
@@ -411,12 +411,12 @@ def check_table(path: Path, name: str, rows: int) -> None:
     if not path.is_dir():
         raise _wrong(path, "is missing")
     try:
-        found = count_rows(path)
+        count = count_rows(path)
         schemas = [pq.read_schema(part) for part in sorted(path.glob("*.parquet"))]
     except (pa.ArrowException, OSError) as error:
         raise _wrong(path, f"cannot be read: {first_line(error)}") from None
-    if found != rows:
-        raise _wrong(path, f"has {found:,} rows, and {rows:,} were written")
+    if count != rows:
+        raise _wrong(path, f"has {count:,} rows, and {rows:,} were written")
     for schema in schemas:
         for column, kind in COLUMNS[name].items():
             if column not in schema.names or not _is(schema.field(column).type, kind):
@@ -439,9 +439,9 @@ def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
         chosen &= pc.field("period") <= last
     try:
         parts = sorted(path.glob("*.parquet"))
-        found = ds.dataset([str(p) for p in parts], format="parquet").to_table(filter=chosen)
+        table = ds.dataset([str(p) for p in parts], format="parquet").to_table(filter=chosen)
         # each part is sorted, and Spark puts a row into whichever it likes
-        return found.sort_by([(n, "ascending") for n in _ORDER if n in found.column_names])
+        return table.sort_by([(n, "ascending") for n in _ORDER if n in table.column_names])
     except (pa.ArrowException, OSError) as error:
         raise _wrong(path, f"cannot be read: {first_line(error)}") from None
 
@@ -449,12 +449,12 @@ def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
 _SHOWN = {"whole": "whole numbers", "number": "numbers", "text": "texts"}
 
 
-def _is(found: pa.DataType, kind: str) -> bool:
+def _is(actual: pa.DataType, kind: str) -> bool:
     import pyarrow.types as pt
 
     if kind == "text":
-        return bool(pt.is_string(found) or pt.is_large_string(found))
-    return bool(pt.is_integer(found) if kind == "whole" else pt.is_floating(found))
+        return bool(pt.is_string(actual) or pt.is_large_string(actual))
+    return bool(pt.is_integer(actual) if kind == "whole" else pt.is_floating(actual))
 
 
 def _wrong(path: Path, reason: str) -> InvalidInput:

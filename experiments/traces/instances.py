@@ -109,17 +109,17 @@ def instances(
     `unplanned`: takes the periods that `carry` had no plan for, and why; empty ones are not among
         them.
     """
-    wanted = set(periods)
-    first = 0 if carry else min(wanted)
+    chosen = set(periods)
+    first = 0 if carry else min(chosen)
     if carry:
         check_method(carry)
     node = place(maker, placement, first, seed)
-    for period in range(first, max(wanted) + 1):
+    for period in range(first, max(chosen) + 1):
         instance = maker.instance(period, node)
-        if period in wanted:
+        if period in chosen:
             yield instance
         empty = instance.total_traffic == 0 and not instance.total_load.any()
-        if carry and period < max(wanted) and not empty:
+        if carry and period < max(chosen) and not empty:
             following, why = planned(instance, carry, seed + period)
             if following is not None:
                 node = following
@@ -365,10 +365,10 @@ def period_range(text: str, count: int) -> Sequence[int]:
 
     Raises `InvalidInput`: it is none of these, or no such periods exist.
     """
-    found = read_range(text)
-    if found is None:
+    ends = read_range(text)
+    if ends is None:
         return range(count)
-    low, high = found
+    low, high = ends
     if high >= count:
         reason = f"does not lie within the periods 0 to {count - 1}"
         raise InvalidInput(Problem("--instances", text, reason))

@@ -73,12 +73,12 @@ def _format(name: str) -> str:
 
 def _encoding(name: str) -> str:
     try:
-        found = codecs.lookup(name)
-        if not found._is_text_encoding or "\0" in name:
+        codec = codecs.lookup(name)
+        if not codec._is_text_encoding or "\0" in name:
             raise LookupError
     except (LookupError, ValueError):
         raise Fault("is no encoding", "such as utf-8, latin-1, cp1252 or utf-16") from None
-    return UTF_8 if found.name == "utf-8-sig" else found.name  # Spark passes over the mark
+    return UTF_8 if codec.name == "utf-8-sig" else codec.name  # Spark passes over the mark
 
 
 def _quote(value: str) -> str:
@@ -239,10 +239,10 @@ class Files:
         self._take("columns", self.read.get("names"), _names, "read.names")
         self._take_options()
         for name, value in _OF_CSV.items():
-            given = getattr(self, name)
-            if given != value and self.format != "csv":
+            chosen = getattr(self, name)
+            if chosen != value and self.format != "csv":
                 reason = "is of use for CSV only"
-                raise Fault(problems=[Problem(name, given, reason, "remove it")])
+                raise Fault(problems=[Problem(name, chosen, reason, "remove it")])
         if not self.header and not self.columns:
             reason = "says that no line names the columns, and columns does not name them"
             remedy = 'name all in their order: columns = ["at", "user"], or a table with types'
@@ -406,8 +406,8 @@ class ClusterSpec:
     limits: Derived[dict[str, Any]] = field(default_factory=dict)  # Of the instance format.
 
     def __post_init__(self) -> None:
-        given = {} if self.capacity is None else {"capacity": {self.resource: self.capacity}}
-        object.__setattr__(self, "nodes", tuple({**given, **entry} for entry in self.nodes))
+        common = {} if self.capacity is None else {"capacity": {self.resource: self.capacity}}
+        object.__setattr__(self, "nodes", tuple({**common, **entry} for entry in self.nodes))
         if self.utilisation is not None and self.load_scale is not None:
             self._refuse_utilisation("stands beside load_scale", "give one")
         capacities = [node.get("capacity") for node in self.nodes]
@@ -485,8 +485,8 @@ class OperatorSpec:
     def __post_init__(self) -> None:
         problems = []
         if self.input is not None:
-            given = [f.name for f in fields(Input) if getattr(self, f.name)]
-            problems = [Problem(n, None, "stands beside input", "put it into one") for n in given]
+            besides = [f.name for f in fields(Input) if getattr(self, f.name)]
+            problems = [Problem(n, None, "stands beside input", "put it into one") for n in besides]
         elif self.key is None:
             problems = [Problem("key", None, "is missing", "add an expression")]
         if problems:

@@ -206,18 +206,18 @@ def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str
 def bad_rows(rows: DataFrame, bad: str, weight: str) -> list[tuple[str, int]]:
     """Return the first fault of each kind and file, with the number of such rows."""
     parts = F.split(bad, MARK)
-    found = rows.where(F.col(bad).startswith(MARK)).groupBy(parts[1], parts[3])
-    first = found.agg(F.min(bad).alias("first"), F.sum(weight).alias("count")).collect()
+    faults = rows.where(F.col(bad).startswith(MARK)).groupBy(parts[1], parts[3])
+    first = faults.agg(F.min(bad).alias("first"), F.sum(weight).alias("count")).collect()
     return sorted((row["first"], row["count"]) for row in first)
 
 
-def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]]) -> None:
+def check_bad(rows: Rows, session: SparkSession, faults: Sequence[tuple[str, int]]) -> None:
     """Refuse wrong rows, values that are not of their declared type, bytes that are no text.
 
-    `found`: as `bad_rows` gives them.
+    `faults`: as `bad_rows` gives them.
     """
     files = rows.files
-    bads = [_Bad.of(first, count) for first, count in found]
+    bads = [_Bad.of(first, count) for first, count in faults]
     clear = [bad for bad in bads if bad.fault not in (_SUSPECT, _OPEN)]
     suspects = [bad.file for bad in bads if bad.fault in (_SUSPECT, _OPEN)]
     suspects += [bad.file for bad in clear if _REPLACED in bad.text or bad.fault == _MALFORMED]
@@ -425,7 +425,7 @@ class _Raw(NamedTuple):
     scanned: Sequence[str]
 
 
-def _open(session: SparkSession, files: Files, located: Paths, wanted: Sequence[str]) -> _Raw:
+def _open(session: SparkSession, files: Files, located: Paths, names: Sequence[str]) -> _Raw:
     reader = session.read.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _WRONG)
     reader = reader.options(**files.options)
     if located.root:
@@ -439,10 +439,10 @@ def _open(session: SparkSession, files: Files, located: Paths, wanted: Sequence[
             frame = _csv(session, reader, files, located.paths)
         elif files.wide and not files.options.get("multiLine"):
             whole, lines = _decoded(session, files, located.paths)
-            frame = reader.schema(_all_fields(files, reader, lines, wanted)).json(lines)
+            frame = reader.schema(_all_fields(files, reader, lines, names)).json(lines)
             return _Raw(frame.withColumn(FILE, F.lit("")), whole.inputFiles())
         else:
-            frame = _json(session, reader, files, located.paths, wanted)
+            frame = _json(session, reader, files, located.paths, names)
         return _Raw(frame.select("*", F.col("_metadata.file_path").alias(FILE)), frame.inputFiles())
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, files) from None
@@ -504,33 +504,33 @@ def _json(
     reader: DataFrameReader,
     files: Files,
     paths: Sequence[str],
-    wanted: Sequence[str],
+    names: Sequence[str],
 ) -> DataFrame:
     """Read JSON; values are the texts that stand in the file."""
     by_lines = not files.options.get("multiLine")
     if files.encoding != UTF_8:
         reader = reader.option("encoding", charset(session, files))
         reader = reader.option("lineSep", "\n") if by_lines else reader
-    if not wanted:
+    if not names:
         return _without_fields(reader, paths)
     if by_lines and files.encoding == UTF_8 and "lineSep" not in files.options:
         # the first lines give the columns, unless there is one that they do not have
         head = session.read.text(list(paths)).select("value").limit(_HEAD)
-        found = _json_schema(reader, head)
-        if (needed := _needed(files, found, wanted)) is not None:
+        schema = _json_schema(reader, head)
+        if (needed := _needed(files, schema, names)) is not None:
             return reader.schema(needed).json(list(paths))
-    fields = _all_fields(files, reader, list(paths), wanted)
-    if all(find(fields, name) is None for name in wanted):
+    fields = _all_fields(files, reader, list(paths), names)
+    if all(find(fields, name) is None for name in names):
         _check_lines(session, reader, files, paths)
     return reader.schema(fields).json(list(paths))
 
 
 def _all_fields(
-    files: Files, reader: DataFrameReader, source: Any, wanted: Sequence[str]
+    files: Files, reader: DataFrameReader, source: Any, names: Sequence[str]
 ) -> StructType:
     """Return the fields that names are about; all where one is not found, to say what there is."""
-    found = _json_schema(reader, source)
-    return _needed(files, found, wanted) or found.add(_WRONG, StringType())
+    schema = _json_schema(reader, source)
+    return _needed(files, schema, names) or schema.add(_WRONG, StringType())
 
 
 def _without_fields(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
@@ -552,18 +552,18 @@ def _check_lines(
 
 def _json_schema(reader: DataFrameReader, source: Any) -> StructType:
     """Return the fields of JSON as Spark finds them, all values being texts."""
-    found = reader.option("primitivesAsString", True).json(source).schema
-    return StructType([f for f in found.fields if f.name != _WRONG])
+    schema = reader.option("primitivesAsString", True).json(source).schema
+    return StructType([f for f in schema.fields if f.name != _WRONG])
 
 
-def _needed(files: Files, found: StructType, wanted: Sequence[str]) -> StructType | None:
+def _needed(files: Files, schema: StructType, names: Sequence[str]) -> StructType | None:
     """Return the fields that names are about; ``None`` where one is not found."""
     joined = tuple(f"{join.name}." for join in files.joins) if isinstance(files, Events) else ()
-    leaves = {name: find(found, name) for name in wanted}
+    leaves = {name: find(schema, name) for name in names}
     if any(leaf is None and not name.startswith(joined) for name, leaf in leaves.items()):
         return None
     paths = [leaf.path for leaf in leaves.values() if leaf is not None]
-    narrow = _narrowed(found, paths) if paths else None
+    narrow = _narrowed(schema, paths) if paths else None
     return narrow.add(_WRONG, StringType()) if isinstance(narrow, StructType) else None
 
 

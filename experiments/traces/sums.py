@@ -107,11 +107,11 @@ class Sums:
         """Return the sums of all tasks as files, from what Spark has written."""
         files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
         parts = (batch for file in files for batch in file.iter_batches(batch_size=1))
-        found: list[Path] = []
+        files_written: list[Path] = []
         for part in chain(parts, self.partial(iter(()))):
-            found.append(path / f"sums-{len(found)}")
-            found[-1].write_bytes(part[_PART][0].as_buffer())
-        return found
+            files_written.append(path / f"sums-{len(files_written)}")
+            files_written[-1].write_bytes(part[_PART][0].as_buffer())
+        return files_written
 
 
 def sum_up(
@@ -224,9 +224,9 @@ def _partial(query: str, schema: Any, memory: int) -> Callable[[Iterator[Any]], 
         ):
             con.execute("SET temp_directory = ?", [spill])
             con.register("events", pa.RecordBatchReader.from_batches(schema, batches))
-            found = pa.RecordBatchReader.from_stream(con.sql(query))
-            empty = found.schema.empty_table()
-            for table in chain([empty], (pa.Table.from_batches([batch]) for batch in found)):
+            batches_out = pa.RecordBatchReader.from_stream(con.sql(query))
+            empty = batches_out.schema.empty_table()
+            for table in chain([empty], (pa.Table.from_batches([batch]) for batch in batches_out)):
                 file = pa.BufferOutputStream()
                 pq.write_table(table, file)
                 value = pa.array([file.getvalue().to_pybytes()], pa.binary())
@@ -415,9 +415,9 @@ class Tables:
     def _ask(self, what: str, query: str) -> list[dict[str, Any]]:
         """Return the rows of an answer."""
         try:
-            found = self._con.execute(query)
-            names = [column[0] for column in found.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+            answer = self._con.execute(query)
+            names = [column[0] for column in answer.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
         except (duckdb.Error, OSError) as error:
             reason = f"{self.job.name}: {what} cannot be summed up: {first_line(error)}"
             raise TablesLost(f"{reason} (look at free memory and disks)") from error
@@ -586,12 +586,12 @@ class Tables:
 
 def _bads(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
     """Return the first fault of each kind and file, with the number of such rows."""
-    found: dict[tuple[str, Any], tuple[str, int]] = {}
+    first_faults: dict[tuple[str, Any], tuple[str, int]] = {}
     for row in (row for row in rows if row["fault"] is not None):
         which = row["fault"], row["file"]
-        first, count = found.get(which, (row["bad"], 0))
-        found[which] = min(first, row["bad"]), count + row["events"]
-    return sorted(found.values())
+        first, count = first_faults.get(which, (row["bad"], 0))
+        first_faults[which] = min(first, row["bad"]), count + row["events"]
+    return sorted(first_faults.values())
 
 
 def _check_amounts(coverage: Iterable[tuple[Kind, Mapping[str, Any]]]) -> None:

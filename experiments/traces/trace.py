@@ -133,10 +133,10 @@ class Feed:
         for name, entries in self.files.items():
             local = [file for entry in entries if (file := Path(entry.path)).is_absolute()]
             if local or not entries:
-                found = [entry_of(file) for file in local if file.exists()]
+                entries_now = [entry_of(file) for file in local if file.exists()]
             else:
-                found = listed(session, self.paths[name].paths)
-            now = {entry.path: entry for entry in found}
+                entries_now = listed(session, self.paths[name].paths)
+            now = {entry.path: entry for entry in entries_now}
             for path in (entry.path for entry in entries if now.get(entry.path) != entry):
                 reason = f"{'was changed' if path in now else 'went away'} while it was read"
                 remedy = "trace again when nothing writes to it"
@@ -225,26 +225,26 @@ def run_trace(
         read before is not as it was.
     Raises `SparkFailed`: Spark gave up.
     """
-    job, given = ready(job, master, paths)
+    job, replaced = ready(job, master, paths)
     tell = Steps(quiet=quiet, keep=True)
     folder = TraceFolder.create(output)
     try:
         with unpacking(folder, scratch) as unpacked:
             feed = Feed(older=_older(job, folder) if append else None)
-            found = find_all(job, given)
-            take(feed, found, Path(unpacked))
-            if feed.older is not None and not any(feed.files.values()) and _all_local(found):
+            located = find_all(job, replaced)
+            take(feed, located, Path(unpacked))
+            if feed.older is not None and not any(feed.files.values()) and _all_local(located):
                 tell("nothing new")
                 return feed.older
             tell("starting Spark")
             settings = {**TRACE_SETTINGS, **(config or {})}
             size = sum(entry.bytes for new in feed.files.values() for entry in new)
-            quick = _all_local(found) and size < FEW_BYTES
+            quick = _all_local(located) and size < FEW_BYTES
             with spark_session(master, "streamplace trace", quick=quick, config=settings) as spark:
                 session = spark.newSession()
                 folder.place = None if uri is None else place_for_spark(session, uri)
-                if not _all_local(found):
-                    take(feed, found, Path(unpacked), session)
+                if not _all_local(located):
+                    take(feed, located, Path(unpacked), session)
                 return add(session, job, folder, feed, tell)
     finally:
         folder.clean()
@@ -291,22 +291,22 @@ Places = dict[str, Found]
 """By recording (``clicks``) and looked-up table (``clicks.users``): where its files are."""
 
 
-def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> Places:
+def find_all(job: Job, replaced: Mapping[str, str], *, may_come: bool = False) -> Places:
     """Return where all files are that a job description names.
 
     Raises `InvalidInput`: with everything that is missing.
     """
-    found: Places = {}
+    located: Places = {}
     problems: list[Problem] = []
     for events in job.events:
         for name, files in files_of(events).items():
             try:
                 awaited = may_come and "." not in name
-                found[name] = find(files, job.base, given.get(name), may_come=awaited)
+                located[name] = find(files, job.base, replaced.get(name), may_come=awaited)
             except InvalidInput as error:
                 problems += error.problems
     raise_any(problems, job.source)
-    return found
+    return located
 
 
 def files_of(events: Events) -> dict[str, Files]:
@@ -314,14 +314,14 @@ def files_of(events: Events) -> dict[str, Files]:
     return {events.name: events, **{f"{events.name}.{join.name}": join for join in events.joins}}
 
 
-def _all_local(found: Places) -> bool:
-    return all(place.local for place in found.values())
+def _all_local(located: Places) -> bool:
+    return all(place.local for place in located.values())
 
 
-def take(feed: Feed, found: Places, scratch: Path, session: SparkSession | None = None) -> None:
+def take(feed: Feed, located: Places, scratch: Path, session: SparkSession | None = None) -> None:
     """Put the files that are to be read into a feed; without a session only local ones."""
     older = None if feed.older is None else feed.older.manifest
-    for name, place in found.items():
+    for name, place in located.items():
         if place.local == (session is not None):
             continue
         entries = place.entries()
@@ -330,8 +330,8 @@ def take(feed: Feed, found: Places, scratch: Path, session: SparkSession | None 
         new = unread(name, entries, older)
         feed.files[name] = new
         whole = older is None or "." in name
-        wanted = None if whole else [entry.path for entry in new]
-        feed.paths[name] = place.paths(scratch, wanted)
+        new_paths = None if whole else [entry.path for entry in new]
+        feed.paths[name] = place.paths(scratch, new_paths)
 
 
 def add(
@@ -367,8 +367,8 @@ def add(
             for name, files in files_of(events).items():
                 read_here = read if name == events.name else ()
                 alone = older is None and name == events.name
-                given = feed.paths[name], feed.files[name], read_here
-                check_scanned(session, files, *given, whole=alone)
+                scanned = feed.paths[name], feed.files[name], read_here
+                check_scanned(session, files, *scanned, whole=alone)
             feed.files[events.name] = with_counts(feed.files[events.name], read)
             spans.append(judged)
             latest[events.name] = judged["latest"]
@@ -434,11 +434,11 @@ def _periods(job: Job, spans: Sequence[Mapping[str, Any]]) -> tuple[list[Period]
         remedy = "take longer periods, or bound the recording by start and end"
         raise InvalidInput(Problem("period.length", None, reason, remedy))
     try:
-        found = [calendar.period(first + number, number) for number in range(count)]
+        periods = [calendar.period(first + number, number) for number in range(count)]
     except OverflowError:
         raise InvalidInput(Problem("period", None, "lies outside the years 1 to 9999")) from None
     # a recording that ends just where a period does has none after it
-    return [period for period in found if period.end > period.start], first
+    return [period for period in periods if period.end > period.start], first
 
 
 # -- ``trace --follow`` ----------------------------------------------------------------------------
@@ -485,14 +485,14 @@ def follow(
     Raises `SparkFailed`: Spark gave up; the same call goes on where it was.
     Raises `KeyboardInterrupt`: interrupted, between two batches.
     """
-    job, given = ready(job, master, paths)
+    job, replaced = ready(job, master, paths)
     planning = planning or Planning("" if job.cluster is None else job.cluster.placement)
     _check_endless(job, planning)
     folder = TraceFolder.create(output)
     settings = {**TRACE_SETTINGS, **(config or {})}
     with ExitStack() as stack:
         stack.callback(folder.clean)
-        state = _State(job, given, folder, planning, Steps(quiet=quiet, keep=True), uri)
+        state = _State(job, replaced, folder, planning, Steps(quiet=quiet, keep=True), uri)
         state.resume()
         base = state.notes if uri is not None and scratch is None else scratch
         state.scratch = Path(stack.enter_context(unpacking(folder, base)))
@@ -528,7 +528,7 @@ class _State:
     """How far the trace is, as its manifest says."""
 
     job: Job
-    given: Mapping[str, str]
+    replaced: Mapping[str, str]
     folder: TraceFolder
     planning: Planning
     tell: Steps
@@ -536,9 +536,9 @@ class _State:
     scratch: Path = field(default_factory=Path)
     older: TraceFolder | None = None
 
-    def found(self) -> Places:
+    def locate(self) -> Places:
         """Return where the files are now."""
-        return find_all(self.job, self.given, may_come=True)
+        return find_all(self.job, self.replaced, may_come=True)
 
     @property
     def following(self) -> Following:
@@ -561,7 +561,7 @@ class _State:
         if is_trace(self.folder.path):
             self.older = TraceFolder.open(self.folder.path)
             check_appendable(self.job, self.older)
-            for name, place in self.found().items():
+            for name, place in self.locate().items():
                 if place.local:
                     unread(name, place.entries(), self.older.manifest)
         for path in self.notes.glob(f"{CHECKPOINT}*"):
@@ -572,7 +572,7 @@ class _State:
     def start(self, session: SparkSession) -> None:
         """Look at what only Spark can reach: files that are not local, and the place of a URI."""
         older = None if self.older is None else self.older.manifest
-        for name, place in self.found().items():
+        for name, place in self.locate().items():
             if not place.local:
                 unread(name, remote_entries(session, place.files, [place.pattern]), older)
         if self.uri is not None:
@@ -592,7 +592,7 @@ class _State:
         self.scratch.mkdir()
         older = None if self.older is None else self.older.manifest
         feed = Feed(older=self.older, following=self.following)
-        for name, place in self.found().items():
+        for name, place in self.locate().items():
             looked_up = "." in name
             entries = [e for n, e in arrived if n == name]
             if looked_up and place.local:
@@ -600,8 +600,8 @@ class _State:
             elif looked_up:
                 entries = remote_entries(session, place.files, [place.pattern])
             feed.files[name] = unread(name, entries, older)
-            wanted = None if looked_up else [entry.path for entry in feed.files[name]]
-            feed.paths[name] = place.paths(self.scratch, wanted)
+            new_paths = None if looked_up else [entry.path for entry in feed.files[name]]
+            feed.paths[name] = place.paths(self.scratch, new_paths)
         if not any(feed.files[events.name] for events in self.job.events):
             return
         self.older = add(session, self.job, self.folder, feed, self.tell)
@@ -623,8 +623,8 @@ class _State:
         planning = self.planning
         before = self.folder.path / INSTANCES / file_name(name_of(trace, period - 1), ".json")
         if period == 0 or not before.is_file():
-            given = (planning.placement, planning.carry, planning.seed)
-            return next(iter(instances(InstanceMaker(trace, 0, period), [period], *given)))
+            start = (planning.placement, planning.carry, planning.seed)
+            return next(iter(instances(InstanceMaker(trace, 0, period), [period], *start)))
         last = Instance.load(before)
         node = last.tasks.node.astype("int64")
         if planning.carry and (last.total_traffic or last.total_load.any()):
@@ -660,11 +660,11 @@ class _Stream:
             raise SparkFailed(f"Spark gave the stream up: {cause_of(error)}") from error
 
     def _files(self) -> DataFrame:
-        found = self._state.found()
+        located = self._state.locate()
         files: DataFrame | None = None
         for events in self._state.job.events:
             reader = self._session.readStream.format("binaryFile").schema(SCHEMA)
-            frame = reader.option("maxFileAge", _EVER).load(found[events.name].pattern)
+            frame = reader.option("maxFileAge", _EVER).load(located[events.name].pattern)
             frame = frame.select(
                 F.lit(events.name).alias("recording"),
                 "path",

@@ -136,9 +136,9 @@ class Case:
         Of a plan for the sustainable rate, what is too much at the current input breaks none: it is
         what the rate says.
         """
-        found, figure = evaluate(instance, plan), OBJECTIVES[self.objective]
+        evaluation, figure = evaluate(instance, plan), OBJECTIVES[self.objective]
         nodes, slots = plan.node_indices(instance), plan.slot_indices(instance)
-        return found, broken_by(figure, instance, nodes, slots, found)
+        return evaluation, broken_by(figure, instance, nodes, slots, evaluation)
 
 
 def sha256(text: str) -> str:
@@ -224,8 +224,8 @@ def packed(folder: Path) -> str:
     """Return the text of `EXAMPLES` from the folder of the examples."""
     names = [f"capsys-{kind}{query}.json" for kind in ("q", "rate-q") for query in range(1, 7)]
     names.append("flink-drain.json")
-    found = {name: json.loads((folder / name).read_text("utf-8")) for name in names}
-    return json.dumps(found, separators=(",", ":")) + "\n"
+    documents = {name: json.loads((folder / name).read_text("utf-8")) for name in names}
+    return json.dumps(documents, separators=(",", ":")) + "\n"
 
 
 def cluster_of(seed: int) -> Cluster:

@@ -108,14 +108,14 @@ def run(args: argparse.Namespace) -> int:
                 instance = _instance(case, args)
                 if instance is None:
                     continue
-                found = judged(case, instance, ask(instance, case.objective), args.seconds)
-                runs.append(found)
-                if args.plans is not None and found.plan is not None:
+                case_run = judged(case, instance, ask(instance, case.objective), args.seconds)
+                runs.append(case_run)
+                if args.plans is not None and case_run.plan is not None:
                     args.plans.mkdir(parents=True, exist_ok=True)
-                    found.plan.save(args.plans / f"{case.name}.json")
+                    case_run.plan.save(args.plans / f"{case.name}.json")
                 if folder is not None:
-                    store(folder, contestant, found)
-                tell(lines.of(found.row) + "\n")
+                    store(folder, contestant, case_run)
+                tell(lines.of(case_run.row) + "\n")
         except KeyboardInterrupt:
             interrupted = True
     rows = [one.row for one in runs]
@@ -294,5 +294,5 @@ def _document(contestant: Contestant, rows: list[dict[str, Any]]) -> dict[str, A
         "seconds": contestant.limit, "versions": gather(), "cases": rows,
         "summary": summary(rows) if rows else [],
     }  # fmt: skip
-    found: dict[str, Any] = finite(document)
-    return found
+    finite_document: dict[str, Any] = finite(document)
+    return finite_document

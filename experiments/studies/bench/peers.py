@@ -73,7 +73,7 @@ class Peer:
     objectives: Sequence[str] | None = None  # what it is made for; `None` is all
     most: float = 60.0  # seconds that it gets at most
     install: str = ""  # the command that brings it
-    found: Callable[[], bool] = lambda: True  # whether it is there
+    installed: Callable[[], bool] = lambda: True  # whether it is there
 
     def suits(self, case: Case) -> bool:
         """Whether it is made for what the case asks for."""
@@ -82,23 +82,23 @@ class Peer:
 
 def peers() -> dict[str, Peer]:
     """Return all by name."""
-    found = {
+    by_name = {
         f"textbook {solver}": Peer(partial(textbook.asker, solver), textbook.objectives(solver))
         for solver in SOLVERS
     }
     for name, module in (("METIS", "pymetis"), ("mt-KaHyPar", "mtkahypar")):
         asker, installed = partial(partitioned, module), partial(_is_installed, module)
-        found[name] = Peer(asker, TRAFFIC, install=f"pip install {module}", found=installed)
+        by_name[name] = Peer(asker, TRAFFIC, install=f"pip install {module}", installed=installed)
     pip = "PYTHON -m pip install rebalancer, a Python 3.12 or newer named by STREAMPLACE_REBALANCER"
     here = lambda: rebalancer_process.find_peer() is not None  # noqa: E731
-    found["rebalancer"] = Peer(rebalancer, ("load_distance",), 10.0, pip, here)
+    by_name["rebalancer"] = Peer(rebalancer, ("load_distance",), 10.0, pip, here)
     pip = f"PYTHON -m pip install timefold, a Python 3.10 to 3.12 named by {TIMEFOLD}, and a JVM"
-    found["Timefold"] = Peer(timefold, TRAFFIC, 60.0, pip, lambda: timefold_python() is not None)
+    by_name["Timefold"] = Peer(timefold, TRAFFIC, 60.0, pip, lambda: timefold_python() is not None)
     for name, objectives in PUBLISHED.items():
-        found[name] = Peer(partial(method_asker, get_method(name)), objectives)
-    found[OURS_SHORT] = Peer(partial(method_asker, "default"), None, 5.0)
-    found[OURS] = Peer(partial(method_asker, "default"))
-    return found
+        by_name[name] = Peer(partial(method_asker, get_method(name)), objectives)
+    by_name[OURS_SHORT] = Peer(partial(method_asker, "default"), None, 5.0)
+    by_name[OURS] = Peer(partial(method_asker, "default"))
+    return by_name
 
 
 def _is_installed(module: str) -> bool:
@@ -191,9 +191,9 @@ def chosen_names(names: Sequence[str]) -> list[str]:
     requested = [OURS, *(names or (name for name in available if name != OURS_SHORT))]
     requested = sorted(dict.fromkeys(requested), key=lambda name: name == OURS_SHORT)
     for name in requested:
-        if not available[name].found():
+        if not available[name].installed():
             sys.stderr.write(f"left out: {name} is not installed: {available[name].install}\n")
-    return [name for name in requested if available[name].found()]
+    return [name for name in requested if available[name].installed()]
 
 
 def measured(

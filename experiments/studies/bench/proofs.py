@@ -211,8 +211,8 @@ def _solved(
     result: Result = solve(instance, method, objective=objective, time_limit=seconds)
     value, bound = None, None
     if result.plan is not None:
-        found, broken = case.judged(instance, result.plan)
-        value = None if broken else getattr(found, case.objective)
+        evaluation, broken = case.judged(instance, result.plan)
+        value = None if broken else getattr(evaluation, case.objective)
     name = None if result.objective is None else result.objective.name
     if result.bound is not None and name is not None:
         if name == case.objective:

@@ -35,11 +35,11 @@ def python_of(variable: str, module: str) -> str | None:
     python = os.environ.get(variable, sys.executable)
     if not Path(python).exists():
         return None
-    found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
-    return python if found.returncode == 0 else None
+    check = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
+    return python if check.returncode == 0 else None
 
 
-def answer_of(python: str, file: Path, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
+def answer_of(python: str, file: Path, request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Run a file by a Python of others, the question on its standard input; return its answer.
 
     Raises `RuntimeError`: it ended without an answer; with the last line that it printed.
@@ -47,16 +47,16 @@ def answer_of(python: str, file: Path, asked: dict[str, Any], seconds: float) ->
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
         # the peer takes whole seconds
-        asked = {**asked, "seconds": max(1, int(seconds)), "answer": str(answer)}
+        request = {**request, "seconds": max(1, int(seconds)), "answer": str(answer)}
         done = subprocess.run(
-            [python, str(file)], input=json.dumps(asked), text=True, capture_output=True,
+            [python, str(file)], input=json.dumps(request), text=True, capture_output=True,
             # it may build for long before its own limit counts
             timeout=60 + 20 * seconds, check=False,
         )  # fmt: skip
         if done.returncode != 0 or not answer.exists():
             raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
-        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-    return found
+        document: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    return document
 
 
 def run_peer(python: str, instance: Instance, formula: str, seconds: float) -> dict[str, Any]:
@@ -67,11 +67,11 @@ def run_peer(python: str, instance: Instance, formula: str, seconds: float) -> d
     from formulations.rebalancing.problem import balance_problem
 
     problem = balance_problem(instance)
-    asked = {
+    request = {
         "load": problem.load.tolist(), "home": problem.home.tolist(), "nodes": problem.num_nodes,
         "budget": problem.most_moved or len(problem.load), "formula": formula,
     }  # fmt: skip
-    return answer_of(python, Path(__file__), asked, seconds)
+    return answer_of(python, Path(__file__), request, seconds)
 
 
 def peak_megabytes() -> float:
@@ -90,35 +90,35 @@ def main() -> None:
     """Build the problem, solve it by local search with moves and swaps, write the answer."""
     from rebalancer import ProblemSolver  # type: ignore[import-not-found]
 
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     began = time.perf_counter()
-    members: list[list[str]] = [[] for _ in range(asked["nodes"])]
-    for k, home in enumerate(asked["home"]):
+    members: list[list[str]] = [[] for _ in range(request["nodes"])]
+    for k, home in enumerate(request["home"]):
         members[home].append(f"k{k}")
     solver = ProblemSolver(service_name="benchmark", service_scope="benchmark")
     solver.set_object_name("task")
     solver.set_container_name("node")
     solver.set_assignment({f"n{i}": tasks for i, tasks in enumerate(members)})
-    solver.add_object_dimension("load", {f"k{k}": a for k, a in enumerate(asked["load"])})
+    solver.add_object_dimension("load", {f"k{k}": a for k, a in enumerate(request["load"])})
     solver.add_object_dimension("one", {}, default_value=1.0)
     solver.disable_solution_summary()
     goal = {"name": "balance", "scope": "node", "dimension": "load"}
-    solver.add_goal({"balanceSpec": {**goal, "formula": FORMULAS[asked["formula"]]}}, 1.0)
+    solver.add_goal({"balanceSpec": {**goal, "formula": FORMULAS[request["formula"]]}}, 1.0)
     moves = {"name": "budget", "scope": "node", "dimension": "one"}
-    limit = {"allowance": float(asked["budget"]), "doNotNormalize": True, "magicScaling": False}
+    limit = {"allowance": float(request["budget"]), "doNotNormalize": True, "magicScaling": False}
     solver.add_constraint({"minimizeMovementSpec": {**moves, **limit}})
     kinds: list[dict[str, dict[str, str]]] = [{"singleMoveTypeSpec": {}}, {"swapMoveTypeSpec": {}}]
-    search = {"solveTime": int(asked["seconds"]), "moveTypeList": kinds, "randomSeed": 1}
+    search = {"solveTime": int(request["seconds"]), "moveTypeList": kinds, "randomSeed": 1}
     solver.add_solver({"localSearchSolverSpec": search})
     built = time.perf_counter()
     assignment = solver.solve()["assignment"]
     answer = {
-        "place": [int(assignment[f"k{k}"][1:]) for k in range(len(asked["load"]))],
+        "place": [int(assignment[f"k{k}"][1:]) for k in range(len(request["load"]))],
         "build": built - began,
         "solve": time.perf_counter() - built,
         "megabytes": peak_megabytes(),
     }
-    Path(asked["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -417,9 +417,11 @@ def page_table(cases: Iterable[Case]) -> str:
     return markdown(heads, lines, [heads[1], heads[3], *heads[5:]])
 
 
-def _plain(heads: Sequence[str], rows: Sequence[Sequence[object]], left: Sequence[str]) -> str:
+def _plain(
+    heads: Sequence[str], rows: Sequence[Sequence[object]], left_heads: Sequence[str]
+) -> str:
     """Return columns for a terminal, as wide as they need be."""
-    align = ["left" if head in left else "right" for head in heads]
+    align = ["left" if head in left_heads else "right" for head in heads]
     form: dict[str, Any] = {"tablefmt": "plain", "disable_numparse": True, "colalign": align}
     return "\n".join(map(str.rstrip, tabulate(rows, heads, **form).splitlines()))
 

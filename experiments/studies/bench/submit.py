@@ -40,10 +40,10 @@ def checked_value(case: Case, instance: Instance, plan: Path) -> float:
 
     Raises `InvalidInput`: the plan breaks a rule, has no value, or one beyond what is proved.
     """
-    found, broken = case.judged(instance, Plan.load(plan))
+    evaluation, broken = case.judged(instance, Plan.load(plan))
     if broken:
         raise InvalidInput(Problem(str(plan), None, f"breaks a rule: {broken[0]}"))
-    value = getattr(found, case.objective)
+    value = getattr(evaluation, case.objective)
     if value is None:
         raise InvalidInput(Problem(str(plan), None, f"has no {case.objective}"))
     _check_sides(case, value, case.proven, str(plan))

@@ -37,9 +37,9 @@ _FIRST, _CLOSE = 1.0, 1e-6
 def asker(solver: str, limit: float) -> Asker:
     """Ask a solver by the textbook's model of the objective."""
 
-    def work(instance: Instance, objective: str, found: Outcome, began: float) -> None:
+    def work(instance: Instance, objective: str, outcome: Outcome, began: float) -> None:
         solved = _bisected if objective == "sustainable_rate" else _solved
-        solved(instance, objective, solver, limit, began, found)
+        solved(instance, objective, solver, limit, began, outcome)
 
     return guarded(work)
 

@@ -99,24 +99,24 @@ def constraints(factory: ConstraintFactory) -> Any:
 
 def main() -> None:
     """Solve until the limit, and write the answer."""
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     config = SolverConfig(
         solution_class=Placement,
         entity_class_list=[Task],
         score_director_factory_config=ScoreDirectorFactoryConfig(
             constraint_provider_function=constraints
         ),
-        termination_config=TerminationConfig(spent_limit=Duration(seconds=int(asked["seconds"]))),
+        termination_config=TerminationConfig(spent_limit=Duration(seconds=int(request["seconds"]))),
         random_seed=1,
     )
     problem = Placement(
-        [Node(i, room) for i, room in enumerate(asked["room"])],
-        [Pair(i, *pair) for i, pair in enumerate(asked["pairs"])],
-        [Task(i, load) for i, load in enumerate(asked["load"])],
+        [Node(i, room) for i, room in enumerate(request["room"])],
+        [Pair(i, *pair) for i, pair in enumerate(request["pairs"])],
+        [Task(i, load) for i, load in enumerate(request["load"])],
     )
-    found = SolverFactory.create(config).build_solver().solve(problem)
-    place = [None if task.node is None else task.node.id for task in found.tasks]
-    Path(asked["answer"]).write_text(json.dumps({"place": place}), encoding="utf-8")
+    solution = SolverFactory.create(config).build_solver().solve(problem)
+    place = [None if task.node is None else task.node.id for task in solution.tasks]
+    Path(request["answer"]).write_text(json.dumps({"place": place}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -100,12 +100,14 @@ def _anchors(costs: list[list[float]], num_tasks: int) -> tuple[list[list[Any]],
     pairs: list[list[Any]] = []
     offset = 0.0
     for i in range(num_tasks):
-        own = [row[i] for row in costs]
+        task_costs = [row[i] for row in costs]
         # rates m_i - q_ip are never negative, and a pair with rate 0 is left out
-        largest = max(own)
-        offset += (len(own) - 1) * largest - sum(own)
+        largest = max(task_costs)
+        offset += (len(task_costs) - 1) * largest - sum(task_costs)
         pairs += [
-            [f"t{i + 1}", f"anchor p{k + 1}", largest - q] for k, q in enumerate(own) if q < largest
+            [f"t{i + 1}", f"anchor p{k + 1}", largest - q]
+            for k, q in enumerate(task_costs)
+            if q < largest
         ]
     return pairs, offset
 

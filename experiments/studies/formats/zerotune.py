@@ -88,15 +88,15 @@ class _Parser:
     def _scan(self, text: str) -> Iterator[tuple[str, str, int]]:
         at = 0
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise self._error("cannot be read here", at)
-            kind, value = str(found.lastgroup), found[0]
+            kind, value = str(match.lastgroup), match[0]
             if kind == "quoted":
                 value = value[1:-1].replace("\\\n", "").replace('\\"', '"')
             if kind != "space":
                 yield ("name" if kind in ("quoted", "bare") else kind), value, at
-            at = found.end()
+            at = match.end()
         yield "end", "", len(text)
 
     def _error(self, reason: str, at: int | None = None) -> InvalidInput:
@@ -233,9 +233,9 @@ def read_graph(
             host: _Host | None = read_page(_Host, page, path, ledger)
             hosts |= {} if host is None else {node: host.physicalCPUCores}
         else:
-            found: _Operator | None = read_page(_Operator, page, path, ledger)
-            if found is not None:
-                operators[node] = _operator(found, node, path, names, ledger)
+            parsed: _Operator | None = read_page(_Operator, page, path, ledger)
+            if parsed is not None:
+                operators[node] = _operator(parsed, node, path, names, ledger)
     ledger.check()
     used_hosts = {i.host for operator in operators.values() for i in operator.instances if i.host}
     for name in sorted(used_hosts - set(hosts))[:20]:
@@ -286,8 +286,8 @@ def _operator(
     short = kind.removesuffix("Operator").lower() + "-" + node.rsplit("-", 1)[-1]
     keyed = not page.model_fields_set.isdisjoint(("keyByClass", "joinKeyClass"))
     operator = Operator(names.take(short), kind, page.parallelism, keyed)
-    for i, found in enumerate(_INSTANCE.finditer(page.instances)):
-        parts = [part.partition("=") for part in found[1].split(",")]
+    for i, match in enumerate(_INSTANCE.finditer(page.instances)):
+        parts = [part.partition("=") for part in match[1].split(",")]
         fields = {key.strip(): value.strip() for key, equals, value in parts if equals}
         instance = read_page(Instance, fields, f"{path}.instances[{i}]", ledger)
         operator.instances += [] if instance is None else [instance]
@@ -425,10 +425,10 @@ def _pair_up(senders: list[Instance], receivers: list[Instance]) -> Pairs:
     """Pair instances on each host, the busiest with the busiest."""
 
     def ranked(instances: list[Instance], rates: list[float]) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        by_host: dict[str, list[int]] = {}
         for i in sorted(range(len(instances)), key=lambda i: (-rates[i], i)):
-            found.setdefault(instances[i].host, []).append(i)
-        return found
+            by_host.setdefault(instances[i].host, []).append(i)
+        return by_host
 
     out = ranked(senders, [i.sent for i in senders])
     into = ranked(receivers, [i.received or 0.0 for i in receivers])

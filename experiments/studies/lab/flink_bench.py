@@ -182,11 +182,11 @@ def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str,
     """Return the multiple of the profiled rate that a placement carries, what is full then, and
     the share of traffic that crosses between machines."""
     # the first entry is the bottleneck
-    found = evaluate(instance, Plan(instance.name, assignment))
-    full = (found.saturation or [{}])[0]
+    evaluation = evaluate(instance, Plan(instance.name, assignment))
+    full = (evaluation.saturation or [{}])[0]
     what = full.get("link") or f"{full.get('node') or full.get('task')} {full.get('resource')}"
-    apart = (found.internode_traffic or 0.0) / (found.total_traffic or 1.0)
-    return found.sustainable_rate or 0.0, str(what), apart
+    apart = (evaluation.internode_traffic or 0.0) / (evaluation.total_traffic or 1.0)
+    return evaluation.sustainable_rate or 0.0, str(what), apart
 
 
 def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
@@ -203,16 +203,16 @@ def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
 
 def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
     """Count the subtasks of planned vertices that are where the plan has one of them."""
-    found = 0
+    count = 0
     for group in sheet.groups:
         for name in group.vertices.values():
             # subtasks of a vertex are alike: counts by task manager are compared
-            left = dict(group.counts)
+            open_counts = dict(group.counts)
             for task, manager in assignment.items():
-                if task.rpartition("/")[0] == name and left.get(manager, 0):
-                    left[manager] -= 1
-                    found += 1
-    return found
+                if task.rpartition("/")[0] == name and open_counts.get(manager, 0):
+                    open_counts[manager] -= 1
+                    count += 1
+    return count
 
 
 class FlinkBench:

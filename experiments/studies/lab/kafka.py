@@ -52,8 +52,8 @@ def kafka_jars() -> Path:
     Raises `LabError`: Java, Maven or Maven Central is not there.
     """
     folder = Path.home() / ".cache" / "streamplace-lab" / f"kafka-{VERSION}"
-    wanted = f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36"
-    return maven_jars(folder, *wanted)
+    artifacts = f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36"
+    return maven_jars(folder, *artifacts)
 
 
 class KafkaCluster(Cluster):
@@ -335,12 +335,17 @@ class Round:
         tell(f"{name}: killed with {moving} under way and {len(self.lab.throttles())} throttles")
         rollback = file.with_suffix(".rollback.json").read_text()
         status, out = command(*words, "--throttle", "5000000")
-        wrong, left = self.lab.wrong(lists), self.lab.throttles()
+        wrong, throttles = self.lab.wrong(lists), self.lab.throttles()
         tell(
             f"{name}, again: {len(lists) - len(wrong)} of {len(lists)} as planned, status {status}"
         )
-        if status or wrong or left or file.with_suffix(".rollback.json").read_text() != rollback:
-            self.failures.append(f"{name}: {status} {wrong} {left}\n{out}")
+        if (
+            status
+            or wrong
+            or throttles
+            or file.with_suffix(".rollback.json").read_text() != rollback
+        ):
+            self.failures.append(f"{name}: {status} {wrong} {throttles}\n{out}")
 
     def dead_target(self, name: str, lists: Lists) -> None:
         """A broker dies for good while it copies: all is taken back, and evacuated anew."""
@@ -355,10 +360,10 @@ class Round:
         moving = self.lab.copies()
         # each list as it was, or as planned: nothing between
         half = [k for k, to in lists.items() if now[k] not in (to, before[k])]
-        left = self.lab.throttles()
+        throttles = self.lab.throttles()
         tell(f"{name}: status {status}, {len(moving)} under way, {len(half)} neither old nor new")
-        if status != 1 or moving or half or left:
-            self.failures.append(f"{name}: {status} {moving} {half} {left}\n{out}")
+        if status != 1 or moving or half or throttles:
+            self.failures.append(f"{name}: {status} {moving} {half} {throttles}\n{out}")
         self.evacuate(name)
         self.lab.start(4)
 

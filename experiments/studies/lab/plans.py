@@ -60,9 +60,9 @@ def carried_out(trial: FlinkTrial | StormTrial, number: int) -> Tally:
     tally = Tally()
     for k in range(number):
         began = time.monotonic()
-        held = trial.carry_out(k)
+        counted = trial.carry_out(k)
         seconds = time.monotonic() - began
-        tally = tally._replace(plans=tally.plans + 1, held=tally.held + held)
+        tally = tally._replace(plans=tally.plans + 1, held=tally.held + counted)
         # after the fifth, the tenth, …
         if k % trial.kill_every == trial.kill_every - 1:
             again = trial.kill(k)

@@ -84,8 +84,8 @@ def send(url: str, body: str | None, method: str) -> bytes:
 def configured(name: str) -> dict[str, Any]:
     """Return what ``settings.toml`` has for a kind of daemon."""
     text = Path(__file__).with_name("settings.toml").read_text(encoding="utf-8")
-    found: dict[str, Any] = tomllib.loads(text)[name]
-    return found
+    settings: dict[str, Any] = tomllib.loads(text)[name]
+    return settings
 
 
 def free_ports(host: str, number: int) -> list[int]:
@@ -94,7 +94,7 @@ def free_ports(host: str, number: int) -> list[int]:
     Daemons take their ports seconds later: one of the ephemeral range may have become another
     process's by then.
     """
-    found: list[int] = []
+    ports: list[int] = []
     # in random order, so that laboratories beside each other rarely try the same
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe:
@@ -102,9 +102,9 @@ def free_ports(host: str, number: int) -> list[int]:
                 probe.bind((host, port))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == number:
-            return found
+        ports.append(port)
+        if len(ports) == number:
+            return ports
     raise LabError(f"no {number} ports from {_PORTS.start} to {_PORTS.stop - 1} are free on {host}")
 
 
@@ -221,14 +221,14 @@ class Cluster:
 
 def _groups_now() -> dict[int, int]:
     """Return the process group of every process."""
-    found = {}
+    groups = {}
     # a process may end while its files are read
     for folder in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
             # /proc/PID/stat: the name, in brackets, may hold anything; then state, parent, group
             pid = int(folder.name)
-            found[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
-    return found
+            groups[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
+    return groups
 
 
 def command(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
@@ -294,8 +294,8 @@ class Walk:
     def verdict(self, *more: str) -> dict[str, Any]:
         """Return what ``streamplace verify`` says, also where it says no."""
         words = ("verify", self._system, self._url, self.exported, "--json", *_PATIENT, *more)
-        found: dict[str, Any] = json.loads(command(*words, accepted=(0, 1)))
-        return found
+        verdict: dict[str, Any] = json.loads(command(*words, accepted=(0, 1)))
+        return verdict
 
 
 Argument = tuple[str, dict[str, Any]]  # Flag, and what `argparse` is to know of it.
@@ -347,7 +347,7 @@ _NEEDED = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId>
 """
 
 
-def maven_jars(folder: Path, *wanted: str) -> Path:
+def maven_jars(folder: Path, *artifacts: str) -> Path:
     """Fetch what is named ``group:artifact:version``; return the folder of the jars.
 
     Raises `LabError`: Java, Maven or Maven Central is not there.
@@ -357,9 +357,9 @@ def maven_jars(folder: Path, *wanted: str) -> Path:
         return lib
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
-            raise LabError(f"{tool} is not there: {wanted[0]} needs Java 17, and Maven once")
+            raise LabError(f"{tool} is not there: {artifacts[0]} needs Java 17, and Maven once")
     folder.mkdir(parents=True, exist_ok=True)
-    needed = "".join(_NEEDED.format(*name.split(":")) for name in wanted)
+    needed = "".join(_NEEDED.format(*name.split(":")) for name in artifacts)
     (folder / "pom.xml").write_text(_POM.format(needed))
     words = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
     try:
@@ -367,9 +367,9 @@ def maven_jars(folder: Path, *wanted: str) -> Path:
             words, cwd=folder, capture_output=True, text=True, timeout=300, check=False
         )
     except subprocess.TimeoutExpired:
-        raise LabError(f"Maven Central does not give {wanted[0]} in 300 s") from None
+        raise LabError(f"Maven Central does not give {artifacts[0]} in 300 s") from None
     if done.returncode:
-        raise LabError(f"Maven Central does not give {wanted[0]}: {done.stdout[-300:]}")
+        raise LabError(f"Maven Central does not give {artifacts[0]}: {done.stdout[-300:]}")
     # an interrupted download has jars, but not all
     (lib / "complete").touch()
     return lib

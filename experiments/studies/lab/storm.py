@@ -324,11 +324,11 @@ def all_run(url: str, name: str, number: int) -> bool:
     with Nimbus(url, PATIENCE) as nimbus:
         hosts = {one.host for one in nimbus.cluster().supervisors or ()}
         try:
-            found = nimbus.executors(nimbus.topology(name).id)
+            executors = nimbus.executors(nimbus.topology(name).id)
         except InvalidInput:  # being rebalanced
             return False
     # Nimbus lists executors of a dead supervisor until it has put them elsewhere
-    up = [one for one in found if one.uptime_secs > 0 and one.host in hosts]
+    up = [one for one in executors if one.uptime_secs > 0 and one.host in hosts]
     return len(up) == number and all(one.stats is not None for one in up)
 
 
@@ -340,7 +340,7 @@ def placed(url: str, walk: Walk) -> StormVerdict:
 
 def verdicts(folder: Path) -> list[dict[str, Any]]:
     """Go through the loop, and return the verdicts."""
-    step, found = Steps(), list[dict[str, Any]]()
+    step, results = Steps(), list[dict[str, Any]]()
     with StormCluster(folder) as cluster:
         cluster.start_all()
         step("ZooKeeper, Nimbus and supervisors are up")
@@ -354,8 +354,8 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
             walk.read(cpu="requested", interval=_COUNTED)
             walk.plan(budget, limit=5.0)
             walk.submit()
-            found.append(_measured(walk))
-            step(f"{what}{_summary(found[-1])}")
+            results.append(_measured(walk))
+            step(f"{what}{_summary(results[-1])}")
 
         planned("")
         placement = load_placement(walk.exported).topologies["words"]
@@ -377,14 +377,14 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
         planned(f"planned again, at most {BUDGET} moves: ", BUDGET)
         cluster.start(busiest)
         cluster.wait_for(len(SUPERVISORS))
-        found.append(walk.verdict())
-        step(f"{busiest} is back, and nothing moves: {_summary(found[-1])}")
+        results.append(walk.verdict())
+        step(f"{busiest} is back, and nothing moves: {_summary(results[-1])}")
         planned(f"planned with it, at most {BUDGET} moves: ", BUDGET)
         if cluster.restarts:
             step(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
         step(f"{cluster.memory():.2f} GB in use")
     step("down")
-    return found
+    return results
 
 
 def _measured(walk: Walk) -> dict[str, Any]:

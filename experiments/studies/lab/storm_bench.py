@@ -110,9 +110,9 @@ class Acked(NamedTuple):
 def acked(url: str, name: str) -> Acked:
     """Read the counts of a topology's spouts."""
     with Nimbus(url, PATIENCE) as nimbus:
-        found = nimbus.executors(nimbus.topology(name).id)
+        executors = nimbus.executors(nimbus.topology(name).id)
     count = spent = 0.0
-    for one in found:
+    for one in executors:
         spout = one.stats.specific.spout if one.stats and one.stats.specific else None
         if spout is None:
             continue
@@ -204,7 +204,7 @@ class StormBench:
             self._pace(PACED)
         if isinstance(crossed, str):
             raise LabError(f"{shape.name}, {policy}: {crossed}")
-        found = evaluate(instance, placed)
+        evaluation = evaluate(instance, placed)
         return StormRow(
             shape=shape.name,
             policy=policy,
@@ -213,7 +213,7 @@ class StormBench:
             share=crossed.crossed / crossed.total,
             crossed=crossed.crossed,
             latency=paced.spent / paced.tuples if paced.tuples else float("nan"),
-            predicted_rate=rate * (found.sustainable_rate or 0.0),
+            predicted_rate=rate * (evaluation.sustainable_rate or 0.0),
             rate=full.tuples / seconds,
             nodes=len({w.rpartition(":")[0] for w in placement.topologies[shape.name].workers}),
             as_planned=verdict.holds,
@@ -261,8 +261,8 @@ _SHOWN = (
 def bench_table(runs: pd.DataFrame) -> str:
     """Return the table of runs, means of repetitions, and the order of latencies a topology."""
     lines, orders = [], []
-    for shape, own in runs.groupby("shape", sort=False):
-        groups = own.groupby("policy", sort=False)
+    for shape, shape_runs in runs.groupby("shape", sort=False):
+        groups = shape_runs.groupby("policy", sort=False)
         means, counts = groups.mean(numeric_only=True), groups.size().to_dict()
         for policy, row in means.iterrows():
             cells = (f"{row[name]:{form}}" for name, form in _SHOWN)

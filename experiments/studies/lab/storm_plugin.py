@@ -38,8 +38,8 @@ def jdk() -> str | None:
     if shutil.which("javac") is None:
         return None
     process = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r"javac (\d+)", process.stdout + process.stderr)
-    return found[1] if found else None
+    version = re.search(r"javac (\d+)", process.stdout + process.stderr)
+    return version[1] if version else None
 
 
 def build(lib: Path, target: Path, source: Path = FOLDER / "PlanScheduler.java") -> None:

@@ -23,8 +23,8 @@ def all_figures() -> tuple[Figure, ...]:
     from experiments.studies.papers.figure import read_figures
 
     folders = sorted(Path(__path__[0]).glob("*/figures.toml"))
-    found = [figure for path in folders for figure in read_figures(path)]
-    return tuple(sorted(found, key=lambda figure: natural_key(figure.name)))
+    figures = [figure for path in folders for figure in read_figures(path)]
+    return tuple(sorted(figures, key=lambda figure: natural_key(figure.name)))
 
 
 def find_figures(name: str) -> list[Figure]:

@@ -114,8 +114,8 @@ class Query:
     @property
     def needed(self) -> tuple[str, ...]:
         """Names of the stored tables: its own, or each of the other claims' once."""
-        found = dict.fromkeys(name for other in self.others for name in other.tables)
-        return tuple(found) if self.others else self.tables
+        names = dict.fromkeys(name for other in self.others for name in other.tables)
+        return tuple(names) if self.others else self.tables
 
     def __call__(self, *frames: pd.DataFrame) -> Finding:
         """Return what the tables that are needed say."""
@@ -149,12 +149,12 @@ class Query:
         return pd.DataFrame(rows, columns=["id", "verdict", "figure", "cause"])
 
     def _values(self, expressions: list[str], frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
-        named = dict(zip(self.tables, frames, strict=True))
-        with Tables(named, self.views, self.id) as tables:
-            found = tables.values(self.sql, expressions)
-        if len(found) != 1:
-            raise LookupError(f"{self.id}: the query gives {len(found)} rows for its texts, not 1")
-        return found[0]
+        frame_of = dict(zip(self.tables, frames, strict=True))
+        with Tables(frame_of, self.views, self.id) as tables:
+            rows = tables.values(self.sql, expressions)
+        if len(rows) != 1:
+            raise LookupError(f"{self.id}: the query gives {len(rows)} rows for its texts, not 1")
+        return rows[0]
 
 
 QUERY = ("tables", "sql", "verdict", "text", "cause", "left_out", "left_out_why")
@@ -249,10 +249,10 @@ def judgements(papers: Iterable[str], root: Path = PAPERS) -> list[Judgement]:
     return [judge(claim, root) for paper in papers for claim in claims_of(paper)]
 
 
-def write_verdicts(found: Iterable[Judgement]) -> list[Path]:
+def write_verdicts(judgements: Iterable[Judgement]) -> list[Path]:
     """Write ``verdicts.csv`` of every paper that is among the claims, and return the paths."""
     by_paper: dict[str, list[Judgement]] = {}
-    for one in found:
+    for one in judgements:
         by_paper.setdefault(one.claim.paper, []).append(one)
     paths = []
     for paper, ones in by_paper.items():
@@ -265,14 +265,14 @@ def write_verdicts(found: Iterable[Judgement]) -> list[Path]:
     return paths
 
 
-def no_longer_hold(found: Iterable[Judgement]) -> list[str]:
+def no_longer_hold(judgements: Iterable[Judgement]) -> list[str]:
     """Return a line for each claim whose committed verdict, figure or cause is another now."""
-    found = list(found)
+    judgements = list(judgements)
     lines = []
     committed = {
-        paper: _committed(paper) for paper in dict.fromkeys(one.claim.paper for one in found)
+        paper: _committed(paper) for paper in dict.fromkeys(one.claim.paper for one in judgements)
     }
-    for one in found:
+    for one in judgements:
         row = _row(one)
         # what is left in the end has a verdict and is no claim
         before = committed[one.claim.paper].pop(one.claim.id, None)
@@ -284,8 +284,10 @@ def no_longer_hold(found: Iterable[Judgement]) -> list[str]:
             for column in COLUMNS[1:]
             if before[column] != row[column]
         ]
-    for left in committed.values():
-        lines += [f"{name}: a verdict is committed, but there is no such claim" for name in left]
+    for unclaimed in committed.values():
+        lines += [
+            f"{name}: a verdict is committed, but there is no such claim" for name in unclaimed
+        ]
     return lines
 
 
@@ -302,23 +304,24 @@ def _committed(paper: str) -> dict[str, dict[str, str]]:
         return {row["id"]: row for row in csv.DictReader(file)}
 
 
-def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
+def counts(papers: Sequence[str], judgements: Sequence[Judgement]) -> str:
     """Return how many claims of each paper have which verdict, starred ones in brackets."""
     heads = ["paper", *VERDICTS, "all"]
     lines = []
-    rows = [(paper, [one for one in found if one.claim.paper == paper]) for paper in papers]
+    rows = [(paper, [one for one in judgements if one.claim.paper == paper]) for paper in papers]
     if len(rows) > 1:
         # one paper needs no sum
-        rows.append(("all", list(found)))
+        rows.append(("all", list(judgements)))
     for name, judged in rows:
         lines.append([name, *(count(group) for group in [*by_verdict(judged).values(), judged])])
     return markdown(heads, lines).rstrip()
 
 
-def by_verdict(found: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+def by_verdict(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     """Return the claims by their verdict."""
     return {
-        verdict: [one for one in found if one.finding.verdict == verdict] for verdict in VERDICTS
+        verdict: [one for one in judgements if one.finding.verdict == verdict]
+        for verdict in VERDICTS
     }
 
 

@@ -159,17 +159,17 @@ def run_claims(args: argparse.Namespace) -> int:
 
     papers = tables.claiming_papers(args.name)
     root = Path(args.tables_from) if args.tables_from else tables.PAPERS
-    found = claims.judgements(papers, root)
+    judgements = claims.judgements(papers, root)
     if args.json:
-        content = [one.to_dict() for one in found]
+        content = [one.to_dict() for one in judgements]
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
     else:
-        _tell_claims(papers, found)
+        _tell_claims(papers, judgements)
     if args.write:
-        for path in claims.write_verdicts(found):
+        for path in claims.write_verdicts(judgements):
             sys.stderr.write(f"{path}\n")
     if args.check:
-        changed = claims.no_longer_hold(found)
+        changed = claims.no_longer_hold(judgements)
         for line in changed:
             sys.stderr.write(f"{line}\n")
         if changed:
@@ -203,20 +203,20 @@ def run_tables(args: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def _tell_claims(papers: Sequence[str], found: Sequence[Judgement]) -> None:
+def _tell_claims(papers: Sequence[str], judgements: Sequence[Judgement]) -> None:
     from experiments.studies.papers.claims import counts
 
-    for one in found:
+    for one in judgements:
         star = "*" if one.claim.starred else ""
         line = f"{one.claim.id + star:13} {one.finding.verdict:10} {one.finding.figure}"
         sys.stdout.write(line.rstrip() + "\n")
         if one.finding.cause:
             sys.stdout.write(f"{'':24} {one.finding.cause}\n")
         if one.finding.left_out:
-            left = f"left out: {one.finding.left_out} ({one.finding.left_out_why})"
-            sys.stdout.write(f"{'':24} {left}\n")
-    sys.stdout.write("\nStarred claims in brackets.\n\n" + counts(papers, found) + "\n")
-    starred = [one for one in found if one.claim.starred]
+            note = f"left out: {one.finding.left_out} ({one.finding.left_out_why})"
+            sys.stdout.write(f"{'':24} {note}\n")
+    sys.stdout.write("\nStarred claims in brackets.\n\n" + counts(papers, judgements) + "\n")
+    starred = [one for one in judgements if one.claim.starred]
     open_ones = [
         one.claim.id for one in starred if one.finding.verdict != "same" and not one.finding.cause
     ]

@@ -59,9 +59,9 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
     for figure in find_figures(paper):
         folders = [(folder_of(figure, source, reduced), reduced) for reduced in (False, True)]
         # the full run before the reduced one
-        found = next(((f, reduced) for f, reduced in folders if (f / "page.md").is_file()), None)
-        if found is not None:
-            _store(figure, *found, root)
+        run = next(((f, reduced) for f, reduced in folders if (f / "page.md").is_file()), None)
+        if run is not None:
+            _store(figure, *run, root)
         elif not has_table(*_stored_as(figure), root):
             remedy = f"run `streamplace paper {figure.name} -o {source}`"
             raise InvalidInput(Problem(figure.name, str(source), "was not made", remedy))
@@ -71,8 +71,8 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
             stored = _stored_as(figure)
             reduced = "--reduced" in about_table(*stored, root).command
             draw(figure, load_table(*stored, root), image, reduced=reduced)
-        elif found is not None:  # the table alone has not what was drawn
-            shutil.copyfile(found[0] / "plot.svg", image)
+        elif run is not None:  # the table alone has not what was drawn
+            shutil.copyfile(run[0] / "plot.svg", image)
     path = target / f"{paper}.md"
     write_atomic(path, page_of(paper, root))
     if _has_claims(paper):
@@ -175,10 +175,10 @@ def claims_section(paper: str, csv: str, root: Path = PAPERS) -> str:
     `paper`, `root`: name of the paper's folder, and the folder of these. `csv`: the file beside the
     page that `claims_table` makes.
     """
-    found = judgements([paper], root)
-    parts = ["## The claims", _LEGEND.format(shares=_shares(found), csv=csv)]
+    judged = judgements([paper], root)
+    parts = ["## The claims", _LEGEND.format(shares=_shares(judged), csv=csv)]
     for verdict in LISTED:
-        lines = [_line(one.claim) for one in found if one.finding.verdict == verdict]
+        lines = [_line(one.claim) for one in judged if one.finding.verdict == verdict]
         if lines:
             parts += [f"{verdict.capitalize()}:", "\n".join(lines)]
     for name, title in read_section(PAPERS / paper / "claims.toml", "shown").items():
@@ -218,10 +218,10 @@ def claims_table(paper: str, root: Path = PAPERS) -> str:
     return to_csv(pd.DataFrame(rows))
 
 
-def _shares(found: Sequence[Judgement]) -> str:
+def _shares(judged: Sequence[Judgement]) -> str:
     """Return how many claims of one paper have which verdict, as a sentence's beginning."""
-    each = [f"{count(group)} {name}" for name, group in by_verdict(found).items() if group]
-    return f"Of {count(found)}: {', '.join(each)}"
+    each = [f"{count(group)} {name}" for name, group in by_verdict(judged).items() if group]
+    return f"Of {count(judged)}: {', '.join(each)}"
 
 
 def _line(claim: Claim) -> str:

@@ -95,7 +95,7 @@ class Tables:
 
         Raises `LookupError`: a value is unknown, too.
         """
-        expressions = [found[1] for found in FIELD.finditer(text)]
+        expressions = [match[1] for match in FIELD.finditer(text)]
         return [filled(text, row, self.who) for row in self.values(sql, expressions)]
 
     def _run(self, sql: str, whole: str) -> DuckDBPyConnection:
@@ -112,20 +112,20 @@ class Tables:
 
     def _needed(self, sql: str) -> list[str]:
         """Return the views that a query names, after those that they name themselves."""
-        found: list[str] = []
+        needed: list[str] = []
 
         def visit(sql: str) -> None:
             # a view needs those that it names: they are made first, each once
             for name, text in self.views.items():
                 word = re.escape(name.partition("(")[0])
-                if name in found or name in self.created or text == sql:
+                if name in needed or name in self.created or text == sql:
                     continue
                 if re.search(rf"\b{word}\b", sql):
                     visit(text)
-                    found.append(name)
+                    needed.append(name)
 
         visit(sql)
-        return found
+        return needed
 
 
 def filled(text: str, values: Mapping[str, Any], who: str) -> str:
@@ -157,7 +157,9 @@ def connection() -> DuckDBPyConnection:
          "DOUBLE"),
     ):  # fmt: skip
         db.create_function(name, function, arguments, result)
-    db.create_function("interval_text", lambda found: str(_estimate(found)), [ESTIMATE], "VARCHAR")
+    db.create_function(
+        "interval_text", lambda interval: str(_estimate(interval)), [ESTIMATE], "VARCHAR"
+    )
     db.execute(MACROS)
     return db
 

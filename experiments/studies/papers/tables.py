@@ -167,12 +167,12 @@ def makings(name: str) -> list[Making]:
         for folder in claiming_papers(None if paper == "all" else paper)
         for making in tables_of(folder).values()
     ]
-    found = [making for making in candidates if table in ("", making.name)]
-    if not found:
+    chosen = [making for making in candidates if table in ("", making.name)]
+    if not chosen:
         names = ", ".join(making.name for making in candidates)
         remedy = f"one of {names}" if candidates else "this paper has no tables of claims yet"
         raise InvalidInput(Problem("NAME", name, "is no table of a paper's claims", remedy))
-    return found
+    return chosen
 
 
 def make_table(making: Making, reduced: bool, root: Path = PAPERS) -> Path:
@@ -206,27 +206,27 @@ def runs_of(paper: str, entry: Row, folder: Path) -> pd.DataFrame:
     """Return the rows of an entry's runs; with ``keep`` those that the folder has are not made."""
     import pandas as pd
 
-    run, given = function_of(paper, entry["run"]), entry.get("given", {})
+    run, arguments = function_of(paper, entry["run"]), entry.get("given", {})
     rows = [
         row if entry.get("bare") else {**{k: v for k, v in key.items() if k not in row}, **row}
         for key in keys(entry.get("each", {}))
-        for row in _rows(run, {**given, **key}, folder if entry.get("keep") else None)
+        for row in _rows(run, {**arguments, **key}, folder if entry.get("keep") else None)
     ]
     return pd.DataFrame(rows)[entry.get("columns", slice(None))]
 
 
 def function_of(paper: str, place: str) -> Callable[..., Any]:
     """Return the function ``module:name`` of a paper."""
-    found: Callable[..., Any] = loaded(f"experiments.studies.papers.{paper}.{place}", "run")
-    return found
+    function: Callable[..., Any] = loaded(f"experiments.studies.papers.{paper}.{place}", "run")
+    return function
 
 
 def _rows(run: Callable[..., Any], key: Row, folder: Path | None) -> list[Row]:
     """Return the rows of a run: made, or those that are in the folder."""
 
     def make() -> list[Row]:
-        found = run(**key)
-        return [found] if isinstance(found, dict) else list(found)
+        result = run(**key)
+        return [result] if isinstance(result, dict) else list(result)
 
     if folder is None:
         return make()
@@ -309,8 +309,8 @@ def run_all(sweeps: Sequence[Mapping[str, Any]], base: Path, folder: Path) -> pd
 
     specs = [Spec.from_dict(dict(one), base, one["name"]) for one in sweeps]
     with spark_session("local[*]"):
-        found = [run_rows(s, folder / s.name, wide=True).merge(_seeds(s)) for s in specs]
-    return pd.concat(found)
+        frames = [run_rows(s, folder / s.name, wide=True).merge(_seeds(s)) for s in specs]
+    return pd.concat(frames)
 
 
 def _seeds(spec: Spec) -> pd.DataFrame:
@@ -349,9 +349,9 @@ def _change(document: Any, place: Sequence[str], value: Any) -> None:
             _change(entry, rest, value)
         return
     key: Any = int(step) if isinstance(document, list) else step
-    found = document[key]  # raises where there is none
+    inner = document[key]  # raises where there is none
     if rest:
-        _change(found, rest, value)
+        _change(inner, rest, value)
     else:
         document[key] = value
 

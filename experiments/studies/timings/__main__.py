@@ -49,7 +49,7 @@ def compare(name: str, words: Sequence[str], other: Path, repeats: int) -> list[
 
 
 def paired(
-    chosen: Sequence[Timing], args: argparse.Namespace, given: dict[str, Any]
+    chosen: Sequence[Timing], args: argparse.Namespace, overrides: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the table of both checkouts; of `commands.processes` those whose names hold `only`."""
     other = args.against.resolve()
@@ -62,7 +62,7 @@ def paired(
         for one in chosen:
             if one.rows is commands.processes:
                 all_processes = commands.processes_of(Path(folder))
-                only = str(given.get("only", ""))
+                only = str(overrides.get("only", ""))
                 processes = {name: words for name, words in all_processes.items() if only in name}
             elif (other / "experiments/studies/timings/registry.py").is_file():
                 flags = [flag for flag in ("--quick",) if args.quick]
@@ -85,17 +85,17 @@ def paired(
 
 def values_of(words: Sequence[str], parameters: Sequence[str]) -> dict[str, Any]:
     """Read ``NAME=VALUE`` by Python's own spelling of values; other text stays text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name not in parameters:
             reason = "is no NAME=VALUE" if not equals else "is no parameter of these timings"
             raise InvalidInput(Problem("--set", word, reason, meant(name, parameters)))
         try:
-            found[name] = ast.literal_eval(value)
+            values[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def processes_of(folder: Path) -> dict[str, Sequence[str]]:
     joint = Instance.load(files["joint"])
     plan = folder / "plan.json"
     Plan.from_indices(joint, np.arange(joint.num_tasks) % joint.num_nodes).save(plan)
-    found: dict[str, Sequence[str]] = {
+    solves: dict[str, Sequence[str]] = {
         f"{method} {name}": (
             *CLI, "solve", str(files[name]), "--method", method, "-q", "--seed", "1",
             *OPTIONS.get(method, ()),
@@ -51,7 +51,7 @@ def processes_of(folder: Path) -> dict[str, Sequence[str]]:
     }  # fmt: skip
     q1 = str(INSTANCE)
     return {
-        **found,
+        **solves,
         "portfolio capsys-q1": (*CLI, "solve", q1, "-q", "--time-limit", "3"),
         "explain": (*CLI, "explain", q1, "-q", "--scale-rate", "3", "--time-limit", "20"),
         "evaluate": (*CLI, "evaluate", str(files["joint"]), str(plan)),
@@ -87,14 +87,14 @@ def processes(repeats: int = 3, only: str = "") -> Rows:
 
 def suitable() -> list[str]:
     """Return the methods that take the instance as it is."""
-    instance, found = Instance.load(INSTANCE), []
+    instance, names = Instance.load(INSTANCE), []
     for name in method_names():
         try:
             check_suitable(get_method(name), instance, repair=False)
         except (InvalidInput, UnsuitableMethod):
             continue
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def seconds_of(method: str, root: Path, bytecode: Path) -> float:
@@ -111,8 +111,8 @@ def start_up(methods: str = "", repeats: int = 2) -> Rows:
     with tempfile.TemporaryDirectory() as folder:
         for name in methods.split(",") if methods else suitable():
             seconds_of(name, ROOT, Path(folder))  # fills caches
-            taken = [seconds_of(name, ROOT, Path(folder)) for _ in range(repeats)]
-            yield name, f"{min(taken):.2f}", f"{max(taken):.2f}"
+            seconds = [seconds_of(name, ROOT, Path(folder)) for _ in range(repeats)]
+            yield name, f"{min(seconds):.2f}", f"{max(seconds):.2f}"
 
 
 def start_up_cold(methods: str = "") -> Rows:

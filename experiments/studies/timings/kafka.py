@@ -144,9 +144,9 @@ class Goals:
     def accepts(self, source: int, target: int, change: Floats) -> bool:
         """Whether hard goals and soft ones reached so far take `change` from source to target."""
         state, width = self.state, len(RESOURCES)
-        after, left = state.load[target] + change, state.load[source] - change
+        after, source_after = state.load[target] + change, state.load[source] - change
         # hard: no capacity is passed by what grows; what is above already may shrink
-        for b, new, grows in ((target, after, change > 0), (source, left, change < 0)):
+        for b, new, grows in ((target, after, change > 0), (source, source_after, change < 0)):
             if (grows[:width] & (new[:width] > state.most[b] * (1 + 1e-12))).any():
                 return False
         return all(

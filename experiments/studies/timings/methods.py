@@ -145,9 +145,9 @@ def joint(seed: int, of: str, nodes: int, key_groups: int, max_migrations: int) 
     groups one to one, and of ``joint`` the other half fully partitioned.
     """
     name = f"joint_{nodes}x{key_groups * nodes}_v40_s0_m{max_migrations}"
-    found = cluster(-1, name, nodes, key_groups, 40.0) if seed == 0 else None
+    study_instance = cluster(-1, name, nodes, key_groups, 40.0) if seed == 0 else None
     more = {"one_to_one": 50} if of == "cluster" else {"operators": 2}
-    return found or generate(
+    return study_instance or generate(
         of, seed=seed, nodes=nodes, key_groups=key_groups, varies=40,
         max_migrations=max_migrations, max_load_distance=1.0, **more,
     )  # fmt: skip
@@ -243,21 +243,28 @@ def graphs(tasks: int = 10_000, nodes: int = 100, repeats: int = 3) -> Rows:
     small = generate("community", tasks=200, nodes=4)
     for kind in ("community", "sparse_random", "geometric"):
         instance = generate(kind, seed=SEED, tasks=tasks, nodes=nodes)
-        found, reference = highest(instance), None
+        highest_quality, reference = highest(instance), None
         methods: dict[str, dict[str, Any]] = {
             "imc-search": {}, "imc-search, effort 4": {"effort": 4}, "partition": {},
         }  # fmt: skip
-        if found is not None:
-            plan = Plan.from_indices(instance, found[0], method="mt-KaHyPar")
+        if highest_quality is not None:
+            plan = Plan.from_indices(instance, highest_quality[0], method="mt-KaHyPar")
             judged = evaluate(instance, plan)
             reference = 100 * (judged.collocation_factor or 0.0)
             bad = len(judged.violations)
-            yield kind, "mt-KaHyPar, highest", f"{reference:.2f}", "", f"{found[1]:.1f}", bad
+            yield (
+                kind,
+                "mt-KaHyPar, highest",
+                f"{reference:.2f}",
+                "",
+                f"{highest_quality[1]:.1f}",
+                bad,
+            )
             methods["imc-search, started from it"] = {"warm_start": plan}
-        for name, given in methods.items():
+        for name, options in methods.items():
             method = name.partition(",")[0]
-            solve(small, method, **{k: v for k, v in given.items() if k != "warm_start"})
-            run = least(solve, instance, method, repeats=repeats, seed=SEED, **given)
+            solve(small, method, **{k: v for k, v in options.items() if k != "warm_start"})
+            run = least(solve, instance, method, repeats=repeats, seed=SEED, **options)
             share, bad = collocated(run.value), len(run.value.evaluation.violations)
             away = "" if reference is None else f"{share - reference:+.2f}"
             yield kind, name, f"{share:.2f}", away, f"{run.cpu:.2f}", bad
@@ -305,11 +312,11 @@ def rate_cases(only: str = "") -> Rows:
             continue
         solve(instance, "throughput-exact")
         exact = spend(solve, instance, "throughput-exact")
-        found = solve(instance, "throughput-search", time_limit=1.0)
+        search_result = solve(instance, "throughput-search", time_limit=1.0)
         best = value_of(exact.value) or 0.0
         yield (
             instance.name, best, str(exact.value.termination), exact.wall, exact.cpu,
-            (value_of(found) or 0.0) / best, *(best / rate for rate in _others(instance)),
+            (value_of(search_result) or 0.0) / best, *(best / rate for rate in _others(instance)),
         )  # fmt: skip
 
 
@@ -345,8 +352,8 @@ def reached(result: Result, figure: Figure) -> Reached | None:
     if result.evaluation is None or not (result.feasible or figure.hard):
         return None
     value = result.evaluation.objective(figure.name)
-    left = result.evaluation.undrained
-    count = 0 if left is None or figure.weighs_leaving else int(left["count"])
+    undrained = result.evaluation.undrained
+    count = 0 if undrained is None or figure.weighs_leaving else int(undrained["count"])
     return None if value is None else Reached(count, float(value))
 
 

@@ -83,7 +83,7 @@ TIMINGS: dict[str, Timing] = {}  # By name, once they are read.
 
 def read() -> dict[str, Timing]:
     """Return the timings of ``timings.toml``, in its order."""
-    found = {}
+    timings_by_key = {}
     for section, entries in _document("timings").items():
         for name, entry in entries.items():
             key = f"{section}.{name}"
@@ -94,11 +94,11 @@ def read() -> dict[str, Timing]:
             else:
                 rows = function_of(entry.get("run", f"{section}:{name}"))
                 # the parameters of a timing are those of its function
-                given = inspect.signature(rows).parameters.items()
-                parameters = {name: one.default for name, one in given}
+                signature = inspect.signature(rows).parameters.items()
+                parameters = {name: one.default for name, one in signature}
             about = (entry["title"], tuple(entry["columns"]), rows, entry.get("aim", ""))
-            found[key] = Timing(key, *about, entry.get("quick", {}), parameters)
-    return found
+            timings_by_key[key] = Timing(key, *about, entry.get("quick", {}), parameters)
+    return timings_by_key
 
 
 def _document(name: str) -> dict[str, Any]:
@@ -107,14 +107,14 @@ def _document(name: str) -> dict[str, Any]:
 
 def function_of(place: str) -> Callable[..., Any]:
     """Return the function ``module:name`` of this folder."""
-    found: Callable[..., Any] = loaded(f"{__package__}.{place}", "run")
-    return found
+    function: Callable[..., Any] = loaded(f"{__package__}.{place}", "run")
+    return function
 
 
 def cases(name: str) -> list[Any]:
     """Return the instances of ``cases.toml`` under a name."""
-    found: list[Any] = _document("cases")[name]
-    return found
+    instances: list[Any] = _document("cases")[name]
+    return instances
 
 
 def solved(entry: dict[str, Any], most: int | None = None, **given: Any) -> Rows:
@@ -254,14 +254,14 @@ def timings(names: Sequence[str] = ()) -> list[Timing]:
     if not TIMINGS:
         TIMINGS.update(read())
     modules = dict.fromkeys(key.partition(".")[0] for key in TIMINGS)
-    found: dict[str, Timing] = {}
+    selected: dict[str, Timing] = {}
     for name in names or modules:
         chosen = {key: t for key, t in TIMINGS.items() if name in (key, key.partition(".")[0])}
         if not chosen:
             remedy = meant(name, [*modules, *TIMINGS])
             raise InvalidInput(Problem("NAME", name, "is no timing, and no module of them", remedy))
-        found |= chosen
-    return list(found.values())
+        selected |= chosen
+    return list(selected.values())
 
 
 def text(table: dict[str, Any]) -> str:

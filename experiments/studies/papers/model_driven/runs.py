@@ -185,8 +185,8 @@ TOLD = (
 
 def recorded_runs(folder: Path, reduced: bool) -> pd.DataFrame:
     """Return recorded runs of the CPU-bound job: a bench of an hour, as root, is not repeated."""
-    found = pd.read_csv(RUNS)
-    return found[found["shape"] == "CPU-bound"]
+    runs = pd.read_csv(RUNS)
+    return runs[runs["shape"] == "CPU-bound"]
 
 
 def models() -> Iterator[Row]:
@@ -269,8 +269,8 @@ def mixed(seed: int, pair: str) -> Row:
     instance = generate("model_dag", seed=seed, tasks=8, rate=40.0 + seed)
     plan = plan_of(instance, pair)
     assert plan is not None
-    found = Predicted(instance, plan)
-    b, one = found.bundles, performance_models(instance)
+    predicted = Predicted(instance, plan)
+    b, one = predicted.bundles, performance_models(instance)
     # threads as if each were measured alone
     cpu, memory = (
         b.threads * np.array(single, dtype=float)[b.operator]
@@ -279,7 +279,7 @@ def mixed(seed: int, pair: str) -> Row:
     cores = np.array(cores_of(instance, plan.nodes), dtype=float)
     return {
         "tasks": instance.num_operators,
-        "mixed slots": found.mixed,
+        "mixed slots": predicted.mixed,
         "fullest slot, memory %": max(b.by_slot(memory).values()),
         "fullest machine, CPU % of its cores": float((b.by_node(cpu) / cores).max()),
     }
@@ -312,11 +312,11 @@ def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list
     """CPU and memory of each machine of a plan on 20 slots; rate and latency of the run."""
     rate, plan = planned_on_20(dag, pair)
     instance = dag_at(dag, rate)
-    found = Predicted(instance, plan)
+    predicted = Predicted(instance, plan)
     noisy = Machines(noise=noise, memory_noise=2 * noise, **MACHINES[machine])
     sim = Simulation(instance, plan, seed, noisy)
     # from below what the models predict: fewer runs than from 0
-    actual, ran = sim.peak(STEP, 0.8 * found.shuffled)
+    actual, ran = sim.peak(STEP, 0.8 * predicted.shuffled)
     row: Row = {"DAG": dag, "pair": pair, "machine": machine, "noise": noise, "seed": seed}
     row["actual"] = actual
     if ran is None:
@@ -325,7 +325,7 @@ def machines(dag: str, pair: str, machine: str, noise: float, seed: int) -> list
     middle, high = np.quantile(latency, [0.5, 0.99])
     row |= {"latency, median": middle, "latency, 99 %": high}
     # percent of a slot below; of the machine, which has four, in the table
-    cpu, memory = found.use(found.capacity)
+    cpu, memory = predicted.use(predicted.capacity)
     return [
         row
         | {

@@ -136,9 +136,9 @@ class Simulation:
         for _ in range(_SETTLED):
             # a bundle serves what arrives, at most a tuple a thread at a time
             served = np.minimum(arriving, b.threads / (wait + stretch * core))
-            asked = served * core * stretch
-            busy = np.bincount(b.node, asked, len(self.cores)) / self.cores
-            slots = np.bincount(slot, asked) / machines.slot_cores
+            demand = served * core * stretch
+            busy = np.bincount(b.node, demand, len(self.cores)) / self.cores
+            slots = np.bincount(slot, demand) / machines.slot_cores
             over = np.maximum(busy[b.node], slots[slot])
             # downwards at most by half a round, so that the loop does not swing
             stretch = np.maximum(1.0, stretch * np.where(over > 1, over, np.maximum(over, 0.5)))
@@ -194,9 +194,9 @@ class Simulation:
         times, latencies = [], []
         for o in self.last:
             root, done, _ = out[o]
-            seen = (done >= begin) & (done < seconds)
-            times.append(done[seen])
-            latencies.append(done[seen] - roots[root[seen]] + far)
+            in_window = (done >= begin) & (done < seconds)
+            times.append(done[in_window])
+            latencies.append(done[in_window] - roots[root[in_window]] + far)
         when = np.concatenate(times)
         order = np.argsort(when, kind="stable")
         took = np.concatenate(latencies)[order]
@@ -217,7 +217,7 @@ class Simulation:
             index = np.arange(len(roots))
             # a source deals its tuples out in turn, too
             return index, roots, (index + int(rng.integers(count))) % count
-        found = []
+        arrivals = []
         for sender in self.senders[operator]:
             root, done, sent_by = out[sender]
             # tuples stand in order of (thread, time): each sending thread deals them out in turn
@@ -230,8 +230,8 @@ class Simulation:
             near = b.node[row] == b.node[to]
             hops = self.machines.hops
             hop = np.where(near, np.where(b.slot[row] == b.slot[to], hops[0], hops[1]), hops[2])
-            found.append((root, done + hop, thread))
-        parts = list(zip(*found, strict=True))
+            arrivals.append((root, done + hop, thread))
+        parts = list(zip(*arrivals, strict=True))
         return np.concatenate(parts[0]), np.concatenate(parts[1]), np.concatenate(parts[2])
 
     def peak(self, step: float, start: float, most: float = 1e6) -> tuple[float, Ran | None]:

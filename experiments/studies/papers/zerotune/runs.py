@@ -41,11 +41,11 @@ def data_folder() -> Path:
 
 def graph_files(folder: Path) -> list[Path]:
     """Return the graphs of a folder, in order."""
-    found = sorted(p for p in folder.rglob("*") if p.name.endswith((".graph", ".graph.gz")))
-    if not found:
+    graphs = sorted(p for p in folder.rglob("*") if p.name.endswith((".graph", ".graph.gz")))
+    if not graphs:
         remedy = "files end in .graph or .graph.gz"
         raise InvalidInput(Problem(VARIABLE, str(folder), "holds no graphs", remedy))
-    return found
+    return graphs
 
 
 def plan_query(path: Path, seconds: float) -> dict[str, Any]:
@@ -100,13 +100,13 @@ def planned(folder: Path, reduced: bool) -> pd.DataFrame:
     seconds = SECONDS_REDUCED if reduced else SECONDS
     files = graph_files(data_folder())
     files = files[::EVERY_REDUCED] if reduced else files
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, path in enumerate(files, 1):
 
         def plan(path: Path = path, number: int = number) -> Any:
             sys.stderr.write(f"{number} of {len(files)}: {path.name}\n")
             return plan_query(path, seconds)
 
-        asked = {"query": path.name, "seconds": seconds}
-        found.append(remembered(folder / f"{path.name}.json", asked, plan))
-    return pd.json_normalize(found)
+        key = {"query": path.name, "seconds": seconds}
+        rows.append(remembered(folder / f"{path.name}.json", key, plan))
+    return pd.json_normalize(rows)
