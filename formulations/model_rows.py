@@ -288,8 +288,8 @@ def with_crossing(
     """
     pairs, (out, into), count = instance.pairs, instance.crossing_cost, instance.num_tasks
     source, target, rate = instance.flows.directed()
-    sent, got = (np.bincount(end, rate, count) for end in (source, target))
-    each = instance.tasks.load + np.outer(sent, out) + np.outer(got, into)
+    sent, received = (np.bincount(end, rate, count) for end in (source, target))
+    each = instance.tasks.load + np.outer(sent, out) + np.outer(received, into)
     size = (count + pairs.num_pairs, placing.num_nodes)
     column = np.full((count, placing.num_nodes), -1, dtype=np.int64)
     column[placing.task, placing.node] = placing.column

@@ -199,8 +199,8 @@ class Plugins(Generic[T]):
     def _remedy(self, name: str) -> str:
         if name in _in_checkout(self.group):
             return f"pyproject.toml has it, the installation not yet: pip install -e {HOME}"
-        said = meant(name, self.names())
-        return said if said.startswith("did") else self.listing or said
+        hint = meant(name, self.names())
+        return hint if hint.startswith("did") else self.listing or hint
 
 
 def _module_of(file: str) -> Any:
@@ -329,10 +329,10 @@ def _typed(kind: str, value: Any) -> Any:
     if value is None:
         raise TypeError
     if kind == "bool":
-        words = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
-        if str(value).lower() not in words:
+        booleans = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+        if str(value).lower() not in booleans:
             raise ValueError
-        return words[str(value).lower()]
+        return booleans[str(value).lower()]
     if isinstance(value, bool):
         raise ValueError
     if kind == "int":

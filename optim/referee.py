@@ -359,14 +359,14 @@ class Result:
 def result_html(result: Result) -> str:
     """Return status, objective, bound, and the moves."""
     objective = result.objective
-    words = f"{result.method}: {result.termination}"
+    summary = f"{result.method}: {result.termination}"
     if objective is not None:
-        words += f"; {objective.name} {figure(objective.value)}, bound {figure(result.bound)}"
+        summary += f"; {objective.name} {figure(objective.value)}, bound {figure(result.bound)}"
     if result.evaluation is not None:
-        words += "; feasible" if result.feasible else "; not feasible"
+        summary += "; feasible" if result.feasible else "; not feasible"
     rows = [[m.task, m.source, m.target, figure(m.cost)] for m in result.moves]
     head = ["moves", "from", "to", "cost"] if rows else []
-    return page(f"result for {result.instance_name}", words, head, rows)
+    return page(f"result for {result.instance_name}", summary, head, rows)
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
@@ -385,8 +385,8 @@ def evaluation_html(evaluation: Evaluation) -> str:
         for label, value in values
         if value is not None
     ]
-    words = "feasible" if evaluation.feasible else "not feasible"
-    return page("evaluation", words, ["figure", "value"], broken + rows, most=len(broken + rows))
+    summary = "feasible" if evaluation.feasible else "not feasible"
+    return page("evaluation", summary, ["figure", "value"], broken + rows, most=len(broken + rows))
 
 
 # Instances and results as tables of pandas.

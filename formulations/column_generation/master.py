@@ -159,10 +159,12 @@ class Master:
                 penalty *= 10.0
                 if penalty < _DEAREST:
                     continue
-            met = self.shortage <= _PLACED and best.bound - solved.value <= self.close
+            all_placed_and_closed = (
+                self.shortage <= _PLACED and best.bound - solved.value <= self.close
+            )
             if added == 0 or best.bound <= floor or (gainless and solved.value > -1e-9):
                 return replace(best, finished=True)
-            if met and not gainless:
+            if all_placed_and_closed and not gainless:
                 return replace(best, finished=True)
             if self.clock.over():
                 return best

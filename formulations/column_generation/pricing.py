@@ -417,9 +417,9 @@ def search(  # type: ignore[no-untyped-def]
                     while fits >= 0 and used[depth, r] + fits * load[depth, r] > limit[r]:
                         fits -= 1.0
                     most_here = min(most_here, fits)
-                    lack = least[r] - used[depth, r] - reach[depth + 1, r]
-                    if lack > 0.0:
-                        least_here = max(least_here, np.ceil(lack / load[depth, r] - 1e-9))
+                    shortfall = least[r] - used[depth, r] - reach[depth + 1, r]
+                    if shortfall > 0.0:
+                        least_here = max(least_here, np.ceil(shortfall / load[depth, r] - 1e-9))
                 elif least[r] - used[depth, r] - reach[depth + 1, r] > 0.0:
                     most_here = -1.0
             count[depth] = int(most_here)

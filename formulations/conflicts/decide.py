@@ -567,8 +567,8 @@ class _Writer(RowWriter):
     def budgets(self) -> None:
         """What does not stay, moves: what that takes of each budget, and onto each node."""
         for q, budget in self.paid if len(self.pair_group) else ():
-            roof = budget.limit + (0.0 if budget.integral else float(proof_slack(budget.limit)))
-            least = float(self.size[q].sum()) - roof
+            ceiling = budget.limit + (0.0 if budget.integral else float(proof_slack(budget.limit)))
+            least = float(self.size[q].sum()) - ceiling
             block = self.model.add_rows(
                 budget.name, least, np.inf, 0, self.stay[q], 1.0, num_rows=1
             )
@@ -652,16 +652,16 @@ def no_place_together(atoms: Atoms, instance: Instance, subset: Ids) -> Ids | No
         if instance.sets.rule[number] != TOGETHER or instance.sets.by_rack[number]:
             continue
         tasks = instance.sets.tasks_of(number)
-        why = np.full(instance.num_nodes, -1, np.int64)
+        excluded_by = np.full(instance.num_nodes, -1, np.int64)
         for rule, r, room in _rooms(atoms, instance):
             limits = np.intersect1d(subset, atoms.of(rule, r))
             at = atoms.index[limits]
             load = instance.tasks.load[tasks, r].sum() if r >= 0 else float(len(tasks))
-            why[at] = np.where(load > room[at], limits, why[at])
+            excluded_by[at] = np.where(load > room[at], limits, excluded_by[at])
         for task in tasks.tolist():
-            why[~by_kind[kinds[task]]] = atoms.list_of[task]
-        if (why >= 0).all():
-            return np.union1d(why, [atom])
+            excluded_by[~by_kind[kinds[task]]] = atoms.list_of[task]
+        if (excluded_by >= 0).all():
+            return np.union1d(excluded_by, [atom])
     return None
 
 

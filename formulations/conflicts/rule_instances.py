@@ -119,11 +119,13 @@ class Atoms:
 
         part = self._masks(self.instance, enforced("allowed"))
         for limit in LIMITS.values():
-            gone = limit.is_set(self.instance)
+            dropped = limit.is_set(self.instance)
             for r in resources_of(limit, self.instance):
-                gone[cells_of(enforced(limit.name, r), r)] = False
-            if gone.any():
-                part = limit.written(part, np.where(gone, limit.unset, limit.value(self.instance)))
+                dropped[cells_of(enforced(limit.name, r), r)] = False
+            if dropped.any():
+                part = limit.written(
+                    part, np.where(dropped, limit.unset, limit.value(self.instance))
+                )
         if not len(enforced("leaving")):
             return LEAVING.dropped(part)
         # what may only be on leaving nodes is free to be there, whether its list applies or not:

@@ -126,12 +126,12 @@ class Needs:
     def within(self, distance: float) -> bool:
         """Whether the least number and cost of moves for `distance` keep the budgets."""
         problem = self.problem
-        excess, lack = self.outside(distance)
-        count, possible = self.least_moves(excess, lack)
+        excess, shortage = self.outside(distance)
+        count, possible = self.least_moves(excess, shortage)
         if not possible or count > self._max_moves:
             return False
         return all(
-            self.least_spent(problem.price[:, k], excess, lack) <= problem.budget[k]
+            self.least_spent(problem.price[:, k], excess, shortage) <= problem.budget[k]
             for k in np.flatnonzero(np.isfinite(problem.budget) & problem.uneven).tolist()
         )
 
@@ -141,22 +141,24 @@ class Needs:
         deviation = problem.base_load - problem.share
         allowance = self._allowance
         excess = np.maximum(0.0, deviation - distance - allowance)
-        lack = np.maximum(0.0, -deviation - distance - allowance)
-        lack[problem.leaving] = 0.0
-        return excess, lack
+        shortage = np.maximum(0.0, -deviation - distance - allowance)
+        shortage[problem.leaving] = 0.0
+        return excess, shortage
 
-    def least_moves(self, excess: Floats, lack: Floats) -> tuple[int, bool]:
+    def least_moves(self, excess: Floats, shortage: Floats) -> tuple[int, bool]:
         """Return a lower bound on the number of moves, and whether any number suffices."""
         over = np.flatnonzero(excess > 0)
         leave, position = self.leaving_counts(over, excess)
-        arrive = self.arriving_counts(lack[lack > 0])
+        arrive = self.arriving_counts(shortage[shortage > 0])
         if (position > self._bounds[over + 1]).any() or (arrive >= len(self._largest)).any():
             return 0, False
         begin = self._bounds[over]
         # load that leaves overfull nodes also fills what lacks; only what is missing beyond that
         # costs further moves, of the largest key groups that are left
         total_leave = int(leave.sum())
-        missing = float(lack.sum()) - float((self._before[position] - self._before[begin]).sum())
+        missing = float(shortage.sum()) - float(
+            (self._before[position] - self._before[begin]).sum()
+        )
         extra = 0
         if missing > self._allowance:
             chosen = self._first_of_each(over, leave)
@@ -176,11 +178,11 @@ class Needs:
         position = np.searchsorted(self._before, goal, side="left")
         return position - begin, position
 
-    def arriving_counts(self, lack: Floats) -> Ints:
+    def arriving_counts(self, shortage: Floats) -> Ints:
         """Return how many key groups must arrive for each lack; too many where none suffice."""
-        return np.searchsorted(self._largest, lack - self._allowance, side="left")
+        return np.searchsorted(self._largest, shortage - self._allowance, side="left")
 
-    def least_spent(self, price: Floats, excess: Floats, lack: Floats) -> float:
+    def least_spent(self, price: Floats, excess: Floats, shortage: Floats) -> float:
         """Return a lower bound on what is paid: fractional covers, per node and in all.
 
         `price`: (T,) what migrations take, of a budget or as their cost.
@@ -190,7 +192,7 @@ class Needs:
             self._cover(paid, self._of_node(int(i)), float(excess[i]))
             for i in np.flatnonzero(excess)
         )
-        return max(per_node, self._cover(paid, np.arange(len(self._node)), float(lack.sum())))
+        return max(per_node, self._cover(paid, np.arange(len(self._node)), float(shortage.sum())))
 
     def _cover(self, paid: Floats, chosen: Ints, amount: float) -> float:
         """Return the least fractional price of `amount` of load out of some key groups."""
@@ -411,7 +413,7 @@ class Sums(NamedTuple):
     #: As `least_out`: how many key groups can arrive at most where so many have left, and how much
     #: load they bring at most, for all that binds beside the balanced load.
     fits: Ints
-    brought: Floats
+    most_arriving: Floats
 
 
 def counting_bound(
@@ -538,11 +540,11 @@ class _Counting:
         )
 
     def _arrivals(self, movable: Bools, counts: Ints) -> tuple[Ints, Floats]:
-        """Return `fits` and `brought`: what capacities leave room for where some have left."""
+        """Return `fits` and `most_arriving`: what capacities have room for where some have left."""
         problem = self.problem
         node = np.repeat(np.arange(problem.num_nodes), counts)
         fits = np.full(len(node), problem.num_tasks, dtype=np.int64)
-        brought = np.full(len(node), np.inf)
+        most_arriving = np.full(len(node), np.inf)
         for e in range(problem.num_resources):
             usage, most = problem.usage[:, e], problem.headroom[:, e]
             if not np.isfinite(most).any():
@@ -555,8 +557,8 @@ class _Counting:
             least = _running(usage[movable])
             fits = np.minimum(fits, np.searchsorted(least, room + allowance, side="right") - 1)
             most_load = most_worth(problem.load[movable], usage[movable], room)
-            brought = np.minimum(brought, most_load + self._allowance)
-        return fits, brought
+            most_arriving = np.minimum(most_arriving, most_load + self._allowance)
+        return fits, most_arriving
 
     def _by_node(self, key: Floats, movable: Bools) -> Floats:
         """Least sums of 0, 1, 2, … key groups of each node, node after node."""
@@ -664,7 +666,7 @@ def least_of_node(
     best = np.inf
     for out in range(sums.forced[i], sums.begin[i + 1] - begin):
         least_out, most_out = sums.least_out[begin + out], sums.most_out[begin + out]
-        fits, brought = sums.fits[begin + out], sums.brought[begin + out]
+        fits, most_arriving = sums.fits[begin + out], sums.most_arriving[begin + out]
         paid = share * sums.cheapest_out[begin + out]
         # more that leave pay more: from here on nothing is better
         if price >= 0.0 and paid - price * high >= best:
@@ -677,9 +679,9 @@ def least_of_node(
                 break  # more that arrive only add to it
             # the node's gain is what arrives less what leaves: both are known up to a range
             gain_low = max(low, least_in[into] - most_out)
-            gain_high = min(high, min(most_in[into], brought) - least_out)
+            gain_high = min(high, min(most_in[into], most_arriving) - least_out)
             if gain_low > gain_high:
-                if most_in[into] >= brought:
+                if most_in[into] >= most_arriving:
                     break  # another resource has no room for more load
                 into += 1
                 continue
@@ -688,7 +690,7 @@ def least_of_node(
             if price != 0.0:
                 value -= price * gain
             best = min(best, value)
-            if price <= 0.0 or gain_high >= high or most_in[into] >= brought:
+            if price <= 0.0 or gain_high >= high or most_in[into] >= most_arriving:
                 break
             into += 1
     return best
@@ -731,18 +733,18 @@ def least_spent(instance: Instance, problem: BalanceProblem) -> Floats:
     starts = np.searchsorted(home[by_node], np.arange(instance.num_nodes + 1))
     for node, resource in np.argwhere(over > 0).tolist():
         here = by_node[starts[node] : starts[node + 1]]
-        load, much = instance.tasks.load[here, resource], float(over[node, resource])
-        if load.sum() < much:
+        load, excess = instance.tasks.load[here, resource], float(over[node, resource])
+        if load.sum() < excess:
             continue  # its background alone is too much
         for k, each in enumerate(price[here].T):
-            spent[node, k] = max(spent[node, k], _cheapest_relief(load, each, much))
+            spent[node, k] = max(spent[node, k], _cheapest_relief(load, each, excess))
     return spent.sum(axis=0)
 
 
-def _cheapest_relief(load: Floats, cost: Floats, much: float) -> float:
+def _cheapest_relief(load: Floats, cost: Floats, excess: float) -> float:
     """Return a least cost of being rid of that much load: the cheapest first, the last in part."""
     # where all cost the same, the last one costs as much as the others
     if np.ptp(cost) == 0:
         taken = np.cumsum(np.sort(load)[::-1])
-        return float(cost[0]) * (int(np.searchsorted(taken, much * (1 - 1e-9))) + 1)
-    return cheapest_cover(load, cost, much * (1 - 1e-9))
+        return float(cost[0]) * (int(np.searchsorted(taken, excess * (1 - 1e-9))) + 1)
+    return cheapest_cover(load, cost, excess * (1 - 1e-9))

@@ -497,12 +497,12 @@ def _check_leaving(instance: Instance, method: str) -> None:
     # they would have to go where nothing else comes
     tasks, nodes = instance.tasks, instance.nodes
     stands = (tasks.node >= 0) & ~nodes.leaving[tasks.node]
-    lost = np.flatnonzero(~instance.has_open_node & stands)
-    if len(lost) and not instance.limits.into_leaving:
+    stranded = np.flatnonzero(~instance.has_open_node & stands)
+    if len(stranded) and not instance.limits.into_leaving:
         raise UnsuitableMethod(
             Problem(
-                f"tasks[{lost[0]}].allowed",
-                tasks.ids[int(lost[0])],
+                f"tasks[{stranded[0]}].allowed",
+                tasks.ids[int(stranded[0])],
                 f"lists leaving nodes only, and {method} moves no task onto these",
                 "allow a node that stays, or --ignore leaving",
             )

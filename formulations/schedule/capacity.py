@@ -152,8 +152,8 @@ class Room:
         if len(step) == 1:
             ((task, source, target),) = step
             load = self._load[task]
-            gone = [-x for x in load]
-            both: list[_Change] = [(target, load, [], load), (source, [], load, gone)]
+            removal = [-x for x in load]
+            both: list[_Change] = [(target, load, [], load), (source, [], load, removal)]
             return [change for change in both if change[0] >= 0]
         net: dict[int, Floats] = {}
         for task, source, target in step:
@@ -263,10 +263,12 @@ class Room:
             return None
         v = violations[0]
         targets, sources = ({getattr(m, end) for m in step} for end in ("target", "source"))
-        gone = tuple(move for move in others if move.source in targets)
-        filled = tuple(move for move in others if move.target in sources)
-        waits = filled if v.rule == "min_load" else gone
-        return Blocked(step[0], v.rule, v.where, v.needed, v.available, waits or gone + filled)
+        departures = tuple(move for move in others if move.source in targets)
+        arrivals = tuple(move for move in others if move.target in sources)
+        waits = arrivals if v.rule == "min_load" else departures
+        return Blocked(
+            step[0], v.rule, v.where, v.needed, v.available, waits or departures + arrivals
+        )
 
 
 def _add(row: list[float], load: Sequence[float], sign: int = 1) -> None:

@@ -363,9 +363,9 @@ class Steps:
         from optim.format.html import figure, page
 
         data, unknown = self.to_dict(), [None] * len(self.batches)
-        words = f"{self.num_moves} moves in {len(self.batches)} batches"
+        summary = f"{self.num_moves} moves in {len(self.batches)} batches"
         if not self.found:
-            words = "proven: no order without parking" if self.proven else "no order found"
+            summary = "proven: no order without parking" if self.proven else "no order found"
         rows = [
             [k, move["task"], move["from"] or "nowhere", move["to"] or "nowhere", figure(seconds)]
             for k, (batch, seconds) in enumerate(
@@ -374,7 +374,7 @@ class Steps:
             for move in batch
         ] or [["–", m["task"], m["from"] or "nowhere", m["to"], m["rule"]] for m in data["blocked"]]
         head = ["batch", "task", "from", "to", "seconds" if self.found else "breaks"]
-        return page(f"steps of {self.instance.name}", words, head if rows else [], rows)
+        return page(f"steps of {self.instance.name}", summary, head if rows else [], rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -486,9 +486,9 @@ def _goal(instance: Instance, plan: Plan) -> Ints:
         reason = "makes threads on machines of its own: nothing moves"
         raise InvalidInput(Problem("PLAN", plan.instance_name, reason))
     goal = plan.node_indices(instance)
-    lost = np.flatnonzero(goal < 0)[:20].tolist()
-    if lost:
-        names = (instance.tasks.ids[t] for t in lost)
+    unplaced = np.flatnonzero(goal < 0)[:20].tolist()
+    if unplaced:
+        names = (instance.tasks.ids[t] for t in unplaced)
         reason, remedy = "is not placed by the plan", "use a plan that places every task"
         raise InvalidInput([Problem(f"assignment.{n}", None, reason, remedy) for n in names])
     return goal

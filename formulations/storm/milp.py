@@ -73,15 +73,15 @@ def run(instance: Instance, request: Request) -> Outcome:
     from formulations.storm.problem import make_problem
 
     problem = make_problem(instance, jobs)
-    why = _why_not_patterns(instance, jobs, problem, request)
-    long = why is not None or problem.num_states > _AT_ONCE
+    reason = _why_not_patterns(instance, jobs, problem, request)
+    long = reason is not None or problem.num_states > _AT_ONCE
     start = feasible_start(instance, jobs, request, heuristics=long)
-    if why is None:
+    if reason is None:
         outcome = _by_patterns(instance, jobs, problem, request, start)
     else:
         outcome = _by_workers(instance, jobs, problem, request, start)
         if request.options["form"] == "auto":
-            outcome.notes.insert(0, f"linearised form: {why}")
+            outcome.notes.insert(0, f"linearised form: {reason}")
     outcome.times["compile"] = compiling
     if request.warm_start is not None and (start is None or not start.given):
         outcome.warm_start_accepted = False
@@ -134,22 +134,22 @@ def _why_not_patterns(
     # without the numbers, which are in the solver's units
     limits = limits_set(instance).items()
     beyond = [words.partition(" = ")[0] for name, words in limits if name in _WORKERS_ONLY]
-    why = None
+    reason = None
     if form == "workers":
         return "asked for"
     if beyond:
-        why = f"patterns cannot express {', '.join(beyond)}"
+        reason = f"patterns cannot express {', '.join(beyond)}"
     elif instance.flows.local:
-        why = "patterns cannot express local_first streams"
+        reason = "patterns cannot express local_first streams"
     elif problem.num_states > MOST_PATTERNS:
-        why = f"{problem.num_states:,} patterns are more than {MOST_PATTERNS:,}"
+        reason = f"{problem.num_states:,} patterns are more than {MOST_PATTERNS:,}"
     elif len(problem.exact_jobs) > MAX_TOPOLOGIES:
-        why = f"{len(problem.exact_jobs)} topologies with workers are more than {MAX_TOPOLOGIES}"
+        reason = f"{len(problem.exact_jobs)} topologies with workers are more than {MAX_TOPOLOGIES}"
     elif np.isfinite(instance.nodes.slot_capacity[jobs.slots > 0]).any():
-        why = "slots have capacities"
-    if why is not None and form == "patterns":
-        raise UnsuitableMethod(Problem("--option form", form, why, "take form=workers or auto"))
-    return why
+        reason = "slots have capacities"
+    if reason is not None and form == "patterns":
+        raise UnsuitableMethod(Problem("--option form", form, reason, "take form=workers or auto"))
+    return reason
 
 
 def _by_patterns(

@@ -204,13 +204,13 @@ class FirstPlan:
         for row, k in enumerate(self.of_node.tolist()):
             longer = []
             worth, number, counts = near[k]
-            for lost, left, taken in beam:
+            for loss, left, taken in beam:
                 chosen = [left, 0] if row < last else [left]
                 if row < last:
                     fits = np.flatnonzero((counts <= states.counts(np.array(left))).all(axis=1))
                     chosen += number[fits[:_BEAM]].tolist()
                 longer += [
-                    (lost - float(worth[state]), left - state, (*taken, state))
+                    (loss - float(worth[state]), left - state, (*taken, state))
                     for state in sorted(set(chosen))
                     if self._fits[k, state]
                 ]

@@ -203,8 +203,8 @@ def build(
         )  # fmt: skip
         add_in_use(model, placing, used.indices)
     source, goal, rate = instance.flows.directed()
-    sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
-    builder = _Builder(instance, model, column, instance.pairs, sent, got)
+    sent, received = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
+    builder = _Builder(instance, model, column, instance.pairs, sent, received)
     theta = None if counting else highest
     _add_nodes(builder, binding, places, theta, measured=measured)
     if measured:

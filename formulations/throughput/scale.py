@@ -183,10 +183,10 @@ def ranges_of(
             enough = low > 0 and (high is None or low <= high)
         if not enough:
             needed = least_parallelism(_ratio(load.sum(axis=0) * rate, most), declared_low, None)
-            why = f"may have {high}" if needed is not None else "one can use none"
-            why = f"{fixed}, so that it keeps {len(tasks)}" if fixed else why
+            explanation = f"may have {high}" if needed is not None else "one can use none"
+            explanation = f"{fixed}, so that it keeps {len(tasks)}" if fixed else explanation
             needs = f"at least {needed}" if needed else "more than any number of"
-            reasons.append(f"{name} needs {needs} tasks by its max_load, and {why}")
+            reasons.append(f"{name} needs {needs} tasks by its max_load, and {explanation}")
         ranges[o] = low or declared_low, high
         reasons += _needs_of_each(instance, o)
     return ranges, reasons

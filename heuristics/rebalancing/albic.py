@@ -175,10 +175,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     times = {"compile": compiled, "build": build, "solve": request.elapsed() - build}
     if best is None or best.placement is None:
         proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
-        why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
-        why = Termination.INTERRUPTED if solver.interrupted else why
+        termination = Termination.INFEASIBLE if proven else Termination.HEURISTIC
+        termination = Termination.INTERRUPTED if solver.interrupted else termination
         notes = [note_infeasible(problem)] if proven else []
-        return Outcome(why, notes=[*notes, *solver.notes], times=times)
+        return Outcome(termination, notes=[*notes, *solver.notes], times=times)
     node = best.placement.astype(np.int32)
     return Outcome(
         Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,
@@ -217,8 +217,8 @@ def plan_rounds(
     while True:
         rounds.append(_round(instance, problem, sets, apart, solver, part_load, options, rng))
         last = rounds[-1]
-        met = last.placement is not None and last.distance <= accepted
-        if met or part_load <= 0 or solver.stopped:
+        target_met = last.placement is not None and last.distance <= accepted
+        if target_met or part_load <= 0 or solver.stopped:
             return rounds
         part_load = max(0.0, part_load - PART_LOAD_STEP)
 

@@ -225,34 +225,36 @@ def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Out
     except KeyboardInterrupt:
         watch.interrupted = True
     recorder.finish()
-    why = Termination.TIME_LIMIT if watch.expired else Termination.ITERATION_LIMIT
+    termination = Termination.TIME_LIMIT if watch.expired else Termination.ITERATION_LIMIT
     if watch.interrupted:
-        why = Termination.INTERRUPTED
+        termination = Termination.INTERRUPTED
     times = {"compile": compiled, "solve": request.elapsed()}
     if not best:
         note = "the search found no placement that keeps every limit"
-        return Outcome(why, bound=bound, notes=[note], times=times)
+        return Outcome(termination, bound=bound, notes=[note], times=times)
     cost = problem.moving_cost(best[-1])
     bound = min(bound, cost)
     if cost <= bound * (1.0 + 1e-9):
-        why = Termination.OPTIMAL
+        termination = Termination.OPTIMAL
     recorder.settle(cost, bound)
-    return Outcome(why, node=best[-1], claimed=cost, bound=bound, trace=recorder.trace, times=times)
+    return Outcome(
+        termination, node=best[-1], claimed=cost, bound=bound, trace=recorder.trace, times=times
+    )
 
 
 def _outcome(run: Run) -> Outcome:
     """Report the best placement with all levels, the bound and why the run ended."""
     problem, placement, bound = run.problem, run.portfolio.best, run.bound
-    why = Termination.ITERATION_LIMIT
+    termination = Termination.ITERATION_LIMIT
     if run.watch.interrupted:
-        why = Termination.INTERRUPTED
+        termination = Termination.INTERRUPTED
     elif placement is not None and run.value() - bound <= max(run.gap, problem.optimal_gap):
-        why = Termination.GAP_REACHED
+        termination = Termination.GAP_REACHED
     elif run.watch.expired:
-        why = Termination.TIME_LIMIT
+        termination = Termination.TIME_LIMIT
     if placement is None:
         note = "the search found no placement that keeps every limit"
-        return Outcome(why, bound=bound, notes=[note])
+        return Outcome(termination, bound=bound, notes=[note])
     reached = problem.levels(placement)
     bound = min(bound, reached.distance)
     levels = [Level("load_distance", "min", reached.distance, bound, "resource")]
@@ -262,7 +264,7 @@ def _outcome(run: Run) -> Outcome:
     levels += [reported_level(level) for level in run.changes.levels] or [sides]
     run.recorder.settle(reached.distance, bound)
     return Outcome(
-        why,
+        termination,
         node=placement,
         claimed=reached.distance,
         bound=bound,
@@ -596,11 +598,11 @@ def _build(
     # capacities and least loads of the chosen nodes, less what is there already
     for e in range(problem.num_resources):
         used = np.bincount(node_of_others, problem.usage[others, e], problem.num_nodes)[nodes]
-        roof = problem.headroom[nodes, e] - used
+        ceiling = problem.headroom[nodes, e] - used
         least_use = np.where(problem.floor[nodes, e] > 0, problem.floor[nodes, e] - used, -np.inf)
         least_use = np.where(problem.leaving[nodes], -np.inf, least_use)
         usage = np.repeat(problem.usage[tasks, e], s)
-        model.add_rows(f"use_{e}", least_use, roof, column, binaries, usage, num_rows=s)
+        model.add_rows(f"use_{e}", least_use, ceiling, column, binaries, usage, num_rows=s)
     if problem.rules.restrict:
         ones, base = np.ones(t * s), np.where(others, placement, -1)
         where = Whereabouts(np.repeat(tasks, s), np.tile(nodes, t), binaries, ones, base)

@@ -92,8 +92,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     interrupted |= result.interrupted
     times = {"compile": compiled, "solve": request.elapsed()}
     # small searches end before their time
-    why = Termination.TIME_LIMIT if effort.over else Termination.ITERATION_LIMIT
-    why = Termination.INTERRUPTED if interrupted else why
+    termination = Termination.TIME_LIMIT if effort.over else Termination.ITERATION_LIMIT
+    termination = Termination.INTERRUPTED if interrupted else termination
     if result.placement is None:
         if result.infeasible and not prepared.restricted:
             return Outcome(
@@ -103,8 +103,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         if prepared.drain == "hard" and prepared.problem.balance.has_leaving:
             note = note_not_drained(prepared.problem.balance)
         return Outcome(
-            why, notes=[*prepared.notes, note], times=times, warm_start_accepted=prepared.warm,
-            rank=prepared.rank(),
+            termination, notes=[*prepared.notes, note], times=times,
+            warm_start_accepted=prepared.warm, rank=prepared.rank(),
         )  # fmt: skip
     # a bound under conditions is reported as such, unless it holds for all plans anyway
     conditions = prepared.conditions()
@@ -114,7 +114,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     if conditions:
         levels.append(Level("imc_gain_unrestricted", "max", result.value, whole, "rate"))
     return Outcome(
-        why,
+        termination,
         node=result.placement,
         claimed=result.value,
         bound=result.bound,

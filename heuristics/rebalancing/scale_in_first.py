@@ -91,14 +91,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     interrupted = prepared.interrupted or any(
         level.termination == "interrupted" for level in answer.levels
     )
-    why = Termination.INTERRUPTED if interrupted else Termination.HEURISTIC
+    termination = Termination.INTERRUPTED if interrupted else Termination.HEURISTIC
     if answer.placement is None:
         notes.append(
             "no balance keeps every limit after scaling in; balance-milp does both at once"
         )
-        return Outcome(why, notes=[*notes, *answer.notes], times=times)
+        return Outcome(termination, notes=[*notes, *answer.notes], times=times)
     return Outcome(
-        why,
+        termination,
         node=answer.placement.astype(np.int32),
         claimed=problem.levels(answer.placement).distance,
         notes=[*notes, *answer.notes],

@@ -56,15 +56,15 @@ def search_groups(
     rounds = round(ROUNDS * incumbent.request.options["effort"])
     for chunk in range(max(1, -(-rounds // CHUNK))):
         kicks = min(CHUNK, rounds - chunk * CHUNK)
-        best, met = _search(problem, shares, starts, kicks, incumbent.request.seed + chunk)
+        best, patterns = _search(problem, shares, starts, kicks, incumbent.request.seed + chunk)
         if best is None:  # no plan exists yet: repair a partial plan, and start from that
             repaired = _repaired(instance, incumbent)
             if repaired is None:
                 return
             starts = [counts_of(groups, classes, repaired, instance.num_nodes)]
-            best, met = _search(problem, shares, starts, kicks, incumbent.request.seed)
+            best, patterns = _search(problem, shares, starts, kicks, incumbent.request.seed)
         if best is not None:
-            pool.append(met)
+            pool.append(patterns)
             starts, shares = [best], ()
             if not offer(best) and incumbent.node is None:
                 break

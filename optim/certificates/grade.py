@@ -171,5 +171,5 @@ def _or_uncertified(
         return _noted(result, "there is not the memory for one"), None
 
 
-def _noted(result: Result, why: str) -> Result:
-    return replace(result, notes=(*result.notes, f"no certificate: {why}"))
+def _noted(result: Result, reason: str) -> Result:
+    return replace(result, notes=(*result.notes, f"no certificate: {reason}"))

@@ -403,7 +403,7 @@ class Tree:
         most = self.keys.max(axis=0).tolist()
         for k in np.unique(keys[:, 0]).tolist():
             in_group = keys[:, 0] == k
-            here, much = keys[in_group], z[in_group]
+            here, values_here = keys[in_group], z[in_group]
             of = [
                 [g, least, most[g]]
                 for g in range(1, keys.shape[1])
@@ -417,20 +417,20 @@ class Tree:
                 both = zip(one.tolist(), two.tolist(), strict=True)
                 yield (
                     [[[0, k, k], of[i], of[j]] for i, j in both],
-                    (members * much @ members.T)[one, two],
+                    (members * values_here @ members.T)[one, two],
                 )
             else:
-                yield [[[0, k, k], each] for each in of], members @ much
+                yield [[[0, k, k], each] for each in of], members @ values_here
 
     def _sets_of_nodes(self, keys: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
         """Nodes in use; tasks that leave a node; tasks that come to one."""
         _, kind, home, node, moved = keys.T
         for n in np.unique(node[kind == 2]).tolist():
             yield [[1, 2, 2], [3, n, n], [4, 1, 1]], (kind == 2) & (node == n) & (moved == 1)
-        gone = (kind == 0) & (moved == 1)
+        moved_away = (kind == 0) & (moved == 1)
         for i, of in ((2, home), (3, node)):
-            for n in np.unique(of[gone]).tolist():
-                yield [[1, 0, 0], [i, n, n], [4, 1, 1]], gone & (of == n)
+            for n in np.unique(of[moved_away]).tolist():
+                yield [[1, 0, 0], [i, n, n], [4, 1, 1]], moved_away & (of == n)
 
 
 def _in_cuts(columns: np.ndarray, cuts: Cuts) -> np.ndarray:

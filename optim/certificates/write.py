@@ -149,7 +149,7 @@ def certify(
 
     best: Written | None = None
     sign = 1 if check.SENSES[objective] == "min" else -1
-    why = f"no proof was found within {nodes} cases and {seconds:g} s"
+    reason = f"no proof was found within {nodes} cases and {seconds:g} s"
     try:
         aims = _aims(objective, plan_value, claimed)
         for bound, proof, model in _attempts(
@@ -164,9 +164,9 @@ def certify(
             if best is not None and abs(best.bound - plan_value) <= _SAME * abs(plan_value):
                 break
     except check.Refused as error:
-        why = str(error)
+        reason = str(error)
     if best is None:
-        raise check.Refused(why)
+        raise check.Refused(reason)
     return best._replace(seconds=time.perf_counter() - began)
 
 
@@ -523,10 +523,10 @@ class Moves(Tree):
         whole = np.zeros(len(self.price))
         whole[columns] = z
         for g in np.unique(self.keys[broken, 0]).tolist():
-            gone = (self.keys[:, 0] == g) & (self.keys[:, 4] == 1)
-            total = float(whole @ gone)
+            moved_away = (self.keys[:, 0] == g) & (self.keys[:, 4] == 1)
+            total = float(whole @ moved_away)
             if _broken(total) > _MOVES_SAME:
-                yield [[0, g, g], [1, 0, 0], [4, 1, 1]], gone, total
+                yield [[0, g, g], [1, 0, 0], [4, 1, 1]], moved_away, total
         for j in broken.tolist():
             key = self.keys[j].tolist()
             members = (self.keys == key).all(axis=1)

@@ -221,9 +221,9 @@ class Figure:
         `value`, `bound`: of a plan, and proven: a figure of which 0 is the most is 0 for every
             plan.
         """
-        why = None if self.constant is None else self.constant(instance)
+        reason = None if self.constant is None else self.constant(instance)
         none = self.sense == "max" and value == 0 and bound == 0
-        return why or ("no plan has more" if none else None)
+        return reason or ("no plan has more" if none else None)
 
     @property
     def single(self) -> bool:

@@ -292,13 +292,13 @@ def _undrained(placement: Placement) -> dict[str, Any] | None:
     if not len(tasks):
         return None
     reasons = [_why(placement, int(task)) for task in tasks]
-    why = dict.fromkeys(reasons, 0)
+    tasks_by_reason = dict.fromkeys(reasons, 0)
     for reason in reasons:
-        why[reason] += 1
+        tasks_by_reason[reason] += 1
     return {
         "count": len(tasks),
         "nodes": [instance.nodes.ids[n] for n in np.unique(placement.node[tasks])],
-        "why": why,
+        "why": tasks_by_reason,
         "tasks": [
             {
                 "task": instance.tasks.ids[task],

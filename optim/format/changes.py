@@ -139,21 +139,21 @@ def _holders(document: Document) -> Iterator[tuple[Document, str]]:
             yield operator["group"], operator["id"]
 
 
-def _gone(instance: Instance, change: Change) -> tuple[str, list[str]]:
+def _removed_and_rest(instance: Instance, change: Change) -> tuple[str, list[str]]:
     """Return the node that a change takes, and those that are left."""
-    gone = _checked_name(instance, change, instance.nodes.ids)
-    rest = [name for name in instance.nodes.ids if name != gone]
+    removed = _checked_name(instance, change, instance.nodes.ids)
+    rest = [name for name in instance.nodes.ids if name != removed]
     if not rest:
         raise InvalidInput(
-            Problem(f"--{change.name}", gone, "is the only node", "add one: --add-node")
+            Problem(f"--{change.name}", removed, "is the only node", "add one: --add-node")
         )
-    return gone, rest
+    return removed, rest
 
 
 def _drop_node(instance: Instance, document: Document, change: Change) -> None:
-    gone, rest = _gone(instance, change)
+    removed, rest = _removed_and_rest(instance, change)
     for node in document["nodes"]:
-        if node["id"] == gone:
+        if node["id"] == removed:
             node["leaving"] = True
     groups = np.flatnonzero(instance.operators.group_tasks >= 0).tolist()
     members = {instance.tasks.ids[t] for o in groups for t in instance.tasks_of(o)}
@@ -161,32 +161,32 @@ def _drop_node(instance: Instance, document: Document, change: Change) -> None:
         # a member without a list of its own has its group's, which a new one would override
         inherits = "tasks" not in holder and name in members
         if "allowed" in holder or not inherits:
-            holder["allowed"] = _without(holder.get("allowed", rest), gone, name, change)
+            holder["allowed"] = _without(holder.get("allowed", rest), removed, name, change)
 
 
-def _without(places: list[str], gone: str, where: str, change: Change) -> list[str]:
-    left = [name for name in places if name != gone]
+def _without(places: list[str], removed: str, where: str, change: Change) -> list[str]:
+    left = [name for name in places if name != removed]
     if not left:
         reason = f"is the only node that {where} may use"
-        raise InvalidInput(Problem(f"--{change.name}", gone, reason, "allow it another node"))
+        raise InvalidInput(Problem(f"--{change.name}", removed, reason, "allow it another node"))
     return left
 
 
 def _fail_node(instance: Instance, document: Document, change: Change) -> None:
-    gone, _ = _gone(instance, change)
-    document["nodes"] = [node for node in document["nodes"] if node["id"] != gone]
+    removed, _ = _removed_and_rest(instance, change)
+    document["nodes"] = [node for node in document["nodes"] if node["id"] != removed]
     for link in document.get("links", []):
-        link["nodes"] = [name for name in link["nodes"] if name != gone]
+        link["nodes"] = [name for name in link["nodes"] if name != removed]
     document["links"] = [link for link in document.get("links", []) if link["nodes"]]
     for task in document.get("tasks", []):
-        if task.get("node") == gone:
+        if task.get("node") == removed:
             task.pop("node")
             task.pop("slot", None)
         if "copies" in task:
-            task["copies"] = [name for name in task["copies"] if name != gone]
+            task["copies"] = [name for name in task["copies"] if name != removed]
     for holder, name in _holders(document):
         if "allowed" in holder:
-            holder["allowed"] = _without(holder["allowed"], gone, name, change)
+            holder["allowed"] = _without(holder["allowed"], removed, name, change)
 
 
 def _scale_load(instance: Instance, document: Document, change: Change) -> None:

@@ -673,11 +673,11 @@ def _reason(kind: str, message: str, limits: dict[str, Any], table: str) -> str:
     """Say in our words what the type demands."""
     if kind in _EMPTY and limits["min_length"] == 1:
         return "is empty"
-    words = _REASONS.get(kind)
-    if words is None:
+    template = _REASONS.get(kind)
+    if template is None:
         return message[0].lower() + message[1:].replace("Input should be", "must be")
     numbers = {name: _plain(limit) for name, limit in limits.items()}
-    return words.format(table=table, **numbers)
+    return template.format(table=table, **numbers)
 
 
 def _plain(limit: Any) -> str:

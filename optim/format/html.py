@@ -27,11 +27,11 @@ def instance_html(instance: Instance) -> str:
         for n in range(instance.num_nodes)
     ]
     loads = ", ".join(f"{r} {figure(a)}" for r, a in zip(instance.resources, load, strict=True))
-    words = (
+    summary = (
         f"{instance.num_tasks} tasks of {instance.num_operators} operators on "
         f"{instance.num_nodes} nodes; load: {loads}; traffic {figure(instance.total_traffic)}"
     )
-    return page(f"instance {instance.name}", words, head, rows)
+    return page(f"instance {instance.name}", summary, head, rows)
 
 
 def plan_html(plan: Plan) -> str:
@@ -43,9 +43,9 @@ def plan_html(plan: Plan) -> str:
         [node, len(tasks), ", ".join(tasks[:8]) + (" …" if len(tasks) > 8 else "")]
         for node, tasks in sorted(by_node.items())
     ]
-    words = f"of {plan.method or 'no method'}, sha256 {plan.sha256[:12]}…"
+    summary = f"of {plan.method or 'no method'}, sha256 {plan.sha256[:12]}…"
     title = f"plan for {plan.instance_name}"
-    return page(title, words, ["node", "tasks", ""], rows)
+    return page(title, summary, ["node", "tasks", ""], rows)
 
 
 def _rack(instance: Instance, n: int) -> str:
@@ -59,7 +59,7 @@ def figure(value: Any) -> str:
 
 
 def page(
-    title: str, words: str, head: Sequence[str], rows: Sequence[Sequence[Any]], most: int = ROWS
+    title: str, summary: str, head: Sequence[str], rows: Sequence[Sequence[Any]], most: int = ROWS
 ) -> str:
     """Return a title, a line and a table of the first rows; all text is escaped."""
     cells = "".join(f"<th>{escape(text)}</th>" for text in head)
@@ -69,6 +69,6 @@ def page(
     )
     more = f"<p>and {len(rows) - most} more</p>" if len(rows) > most else ""
     return (
-        f"<div><b>{escape(title)}</b><p>{escape(words)}</p>"
+        f"<div><b>{escape(title)}</b><p>{escape(summary)}</p>"
         f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
     )

@@ -182,9 +182,9 @@ def _check(instance: Instance, parallelism: Mapping[str, int], added: Mapping[st
             bound = f"at least {least}" if n < least else f"at most {most}"
             remedy = "change its bounds (min_parallelism, max_parallelism, key_groups)"
             problems.append(Problem(path, n, f"must be {bound}", remedy))
-        elif n != len(instance.tasks_of(operator)) and (why := why_fixed(instance, operator)):
+        elif n != len(instance.tasks_of(operator)) and (reason := why_fixed(instance, operator)):
             remedy = f"leave it at {len(instance.tasks_of(operator))}"
-            problems.append(Problem(path, n, f"cannot be chosen: {name} {why}", remedy))
+            problems.append(Problem(path, n, f"cannot be chosen: {name} {reason}", remedy))
     for name, like in added.items():
         if like not in instance.nodes.index or name in instance.nodes.index:
             wrong = "is a node already" if name in instance.nodes.index else f"is like {like!r}"
@@ -206,8 +206,8 @@ class _Change:
 
     def apply(self) -> None:
         """Write tasks, streams and traffic of the changed operators."""
-        gone = {int(t) for o in self.changed for t in self.instance.tasks_of(o)}
-        names = {self.instance.tasks.ids[t] for t in gone}
+        rewritten = {int(t) for o in self.changed for t in self.instance.tasks_of(o)}
+        names = {self.instance.tasks.ids[t] for t in rewritten}
         entries = {e["id"]: e for e in self.document.get("tasks", [])}
         task_entries = [e for name, e in entries.items() if name not in names]
         for o in self.changed:

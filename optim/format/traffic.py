@@ -169,10 +169,10 @@ class Traffic:
         rest = float(self.rate.sum(where=~together)) if others else 0.0
         for block in self.blocks:
             senders = _counts(place[block.sources], num_places)
-            met = float(senders @ _counts(place[block.targets], num_places))
-            gain += block.pair_rate * met
+            pairs_together = float(senders @ _counts(place[block.targets], num_places))
+            gain += block.pair_rate * pairs_together
             if others:
-                rest += block.pair_rate * (len(block.sources) * len(block.targets) - met)
+                rest += block.pair_rate * (len(block.sources) * len(block.targets) - pairs_together)
         for near in self.local:  # all of it where a receiver is at the same place, else nothing
             senders = _counts(place[near.sources], num_places)
             here = float(senders @ (_counts(place[near.targets], num_places) > 0))

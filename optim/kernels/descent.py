@@ -57,10 +57,10 @@ def descend(state, order, most_passes, least_gain):
 def improve_task(state, task, weight, touched, dirty, least_gain):
     """Do the best improving move of one task, or else its best improving swap; return the gain."""
     source = state.node[task]
-    met = connections(state, task, weight, touched)
+    num_touched = connections(state, task, weight, touched)
     here = weight[source]
     best, best_gain, hopeful = NOWHERE, least_gain, False
-    for k in range(met):
+    for k in range(num_touched):
         node = touched[k]
         gain = weight[node] - here
         if node == source or gain <= least_gain or not state.target[state.kind[task], node]:
@@ -72,8 +72,8 @@ def improve_task(state, task, weight, touched, dirty, least_gain):
             best, best_gain = node, gain
     partner = NOWHERE
     if best == NOWHERE and hopeful:
-        partner, best_gain = best_swap(state, task, weight, touched, met, least_gain)
-    clear(weight, touched, met)
+        partner, best_gain = best_swap(state, task, weight, touched, num_touched, least_gain)
+    clear(weight, touched, num_touched)
     if best != NOWHERE:
         take(state, task)
         put(state, task, best)
@@ -88,14 +88,14 @@ def improve_task(state, task, weight, touched, dirty, least_gain):
 
 
 @helper
-def best_swap(state, task, weight, touched, met, least_gain):
+def best_swap(state, task, weight, touched, num_touched, least_gain):
     """Return the partner to change places with, and the gain; -1 for none.
 
     `weight` holds the traffic of `task` with every node.
     """
     source = state.node[task]
     partner, best = NOWHERE, least_gain
-    for k in range(met):
+    for k in range(num_touched):
         node = touched[k]
         gain = weight[node] - weight[source]
         if node == source or gain <= least_gain or not state.target[state.kind[task], node]:

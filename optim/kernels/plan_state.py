@@ -54,9 +54,9 @@ def pairs_of(instance: Instance) -> tuple[Any, Any, Any]:
     down = np.bincount(where.reshape(-1), np.where(upwards, 0.0, flows.rate), len(key))
     u, v = np.divmod(key, max(1, count))
     here, there = np.concatenate([u, v]), np.concatenate([v, u])
-    sent, got = np.concatenate([up, down]), np.concatenate([down, up])
+    sent, received = np.concatenate([up, down]), np.concatenate([down, up])
     order = np.argsort(here, kind="stable")
-    return csr_starts(here, count), there[order], np.stack([sent, got], axis=1)[order]
+    return csr_starts(here, count), there[order], np.stack([sent, received], axis=1)[order]
 
 
 def sides_of(instance: Instance) -> tuple[Any, Any, Any]:

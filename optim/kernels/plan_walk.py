@@ -122,15 +122,15 @@ def _fill_traffic(i, x):
         at = i[i[NODE] + task]
         for e in range(i[i[STARTS] + task], i[i[STARTS] + task + 1]):
             to = i[i[NODE] + i[i[OTHER] + e]]
-            sent, got = x[i[RATE] + 2 * e], x[i[RATE] + 2 * e + 1]
+            sent, received = x[i[RATE] + 2 * e], x[i[RATE] + 2 * e + 1]
             if to != at:
                 x[i[CROSSING] + 2 * at] += sent
-                x[i[CROSSING] + 2 * at + 1] += got
+                x[i[CROSSING] + 2 * at + 1] += received
             for k in range(i[i[AROUND_STARTS] + at], i[i[AROUND_STARTS] + at + 1]):
                 p = i[i[AROUND] + k]
                 if i[i[INSIDE_OF] + (p - nodes) * nodes + to] == 0:
                     x[i[CROSSING] + 2 * p] += sent
-                    x[i[CROSSING] + 2 * p + 1] += got
+                    x[i[CROSSING] + 2 * p + 1] += received
     # streams by counts: s senders here, r of R receivers here: rate * s * (R - r) leaves
     for side in range(0, i[PAIRED], 2):
         senders = i[i[SIDE_TASKS_STARTS] + side + 1] - i[i[SIDE_TASKS_STARTS] + side]
@@ -379,12 +379,12 @@ def refresh_link(i, x, p, link):
 @helper
 def _with(i, x, task, p):
     """Return what a task, which is on no list of sides, sends to and gets from those in a place."""
-    sent, got, nodes = 0.0, 0.0, i[NODES]
+    sent, received, nodes = 0.0, 0.0, i[NODES]
     for e in range(i[i[STARTS] + task], i[i[STARTS] + task + 1]):
         at = i[i[NODE] + i[i[OTHER] + e]]
         if at == p or (p >= nodes and i[i[INSIDE_OF] + (p - nodes) * nodes + at] != 0):
             sent += x[i[RATE] + 2 * e]
-            got += x[i[RATE] + 2 * e + 1]
+            received += x[i[RATE] + 2 * e + 1]
     for e in range(i[i[SIDE_STARTS] + task], i[i[SIDE_STARTS] + task + 1]):
         side = i[i[SIDES] + e]
         if side >= i[PAIRED]:
@@ -393,8 +393,8 @@ def _with(i, x, task, p):
         if side % 2 == 0:
             sent += rate * i[i[MEMBERS] + (side + 1) * i[PLACES] + p]
         else:
-            got += rate * i[i[MEMBERS] + (side - 1) * i[PLACES] + p]
-    return sent, got
+            received += rate * i[i[MEMBERS] + (side - 1) * i[PLACES] + p]
+    return sent, received
 
 
 @helper
@@ -446,17 +446,17 @@ def _shift_crossing(i, x, task, source, target):
     for step in range(2):
         here, there = (source, target) if step == 0 else (target, source)
         sign = -1.0 if step == 0 else 1.0
-        sent, got = _with(i, x, task, here)
-        leaves = sign * (x[i[TOTAL] + 2 * task] - sent - got)
+        sent, received = _with(i, x, task, here)
+        leaves = sign * (x[i[TOTAL] + 2 * task] - sent - received)
         x[i[CROSSING] + 2 * here] += leaves
-        x[i[CROSSING] + 2 * here + 1] += sign * (x[i[TOTAL] + 2 * task + 1] - got - sent)
+        x[i[CROSSING] + 2 * here + 1] += sign * (x[i[TOTAL] + 2 * task + 1] - received - sent)
         x[INSIDE] -= leaves
         for k in range(i[i[AROUND_STARTS] + here], i[i[AROUND_STARTS] + here + 1]):
             p = i[i[AROUND] + k]
             if i[i[INSIDE_OF] + (p - nodes) * nodes + there] == 0:
-                sent, got = _with(i, x, task, p)
-                x[i[CROSSING] + 2 * p] += sign * (x[i[TOTAL] + 2 * task] - sent - got)
-                x[i[CROSSING] + 2 * p + 1] += sign * (x[i[TOTAL] + 2 * task + 1] - got - sent)
+                sent, received = _with(i, x, task, p)
+                x[i[CROSSING] + 2 * p] += sign * (x[i[TOTAL] + 2 * task] - sent - received)
+                x[i[CROSSING] + 2 * p + 1] += sign * (x[i[TOTAL] + 2 * task + 1] - received - sent)
 
 
 @helper
@@ -525,11 +525,11 @@ def _settle_links(i, x, p):
 
 
 @helper
-def _restart_at(i, x, task, lost):
+def _restart_at(i, x, task, lost_node):
     """Return the node on which a task of a lost node starts again; -1 for none."""
     best, least, nodes, resources = -1, np.inf, i[NODES], i[RESOURCES]
     for n in range(nodes):
-        if n == lost or i[i[STAYS] + n] == 0 or i[i[HELD] + n] >= i[i[MOST_HELD] + n]:
+        if n == lost_node or i[i[STAYS] + n] == 0 or i[i[HELD] + n] >= i[i[MOST_HELD] + n]:
             continue
         full, fits = 0.0, i[i[MAY] + i[i[KIND] + task] * nodes + n] % 2 != 0
         for r in range(resources):
@@ -552,33 +552,37 @@ def _after_losses(i, x, guard, k):
     greatest, powers, nodes, tasks = 0.0, 0.0, i[NODES], i[TASKS]
     root, reference = i[VALUES] + 2 * k * i[WIDTH] + 1, x[i[PARAMETERS] + EACH * k + REFERENCE]
     # sums are put back from a copy, as moving tasks back would leave rounding
-    gone, touched, saved = np.zeros(tasks, np.int64), np.zeros(nodes, np.int64), np.empty(len(x))
+    restarted, touched, saved = (
+        np.zeros(tasks, np.int64),
+        np.zeros(nodes, np.int64),
+        np.empty(len(x)),
+    )
     for at in range(len(x)):
         saved[at] = x[at]
-    for lost in range(nodes):
+    for lost_node in range(nodes):
         count, seen, all_restart = 0, 0, True
         # its tasks restart one by one, the heaviest first, each where it fills a node least
-        for at in range(tasks if i[i[HELD] + lost] > 0 else 0):
+        for at in range(tasks if i[i[HELD] + lost_node] > 0 else 0):
             task = i[i[ORDER] + at]
-            if i[i[NODE] + task] != lost:
+            if i[i[NODE] + task] != lost_node:
                 continue
-            target = _restart_at(i, x, task, lost)
+            target = _restart_at(i, x, task, lost_node)
             if target < 0:
                 all_restart = False
                 break
             shift(i, x, guard, task, target)
-            gone[count] = task
+            restarted[count] = task
             count += 1
             if not is_among(touched, seen, target):
                 touched[seen] = target
                 seen += 1
         high = NEVER
         if all_restart:
-            touched[seen] = lost
+            touched[seen] = lost_node
             settle(i, x, touched, seen + 1)
             high = x[root]
         for at in range(count - 1, -1, -1):
-            shift(i, x, guard, gone[at], lost)
+            shift(i, x, guard, restarted[at], lost_node)
         for at in range(len(x)):
             x[at] = saved[at]
         greatest = max(greatest, high)

@@ -113,7 +113,7 @@ def _best_way_out(state, node, task, scale, weight, touched):
     if relief <= 0.0:
         return NOWHERE, np.inf
     # of nodes with room, the one with most traffic; score = traffic lost / excess relieved
-    met = connections(state, task, weight, touched)
+    num_touched = connections(state, task, weight, touched)
     best = NOWHERE
     for target in range(state.room.shape[0]):
         if (
@@ -127,7 +127,7 @@ def _best_way_out(state, node, task, scale, weight, touched):
     score = np.inf
     if best != NOWHERE:
         score = (weight[node] - weight[best]) / relief
-    clear(weight, touched, met)
+    clear(weight, touched, num_touched)
     return best, score
 
 
@@ -186,8 +186,8 @@ def _best_swap_out(state, node, scale):
                         and may_exchange(state, task, partner)
                     ):
                         # traffic between the two is left out: rare, and repair is rough
-                        lost = here - there + connection(state, partner, target)
-                        score = (lost - connection(state, partner, node)) / relief
+                        loss = here - there + connection(state, partner, target)
+                        score = (loss - connection(state, partner, node)) / relief
                         if score < best_score:
                             best_task, best_partner, best_score = task, partner, score
                     partner = state.after[partner]
@@ -239,9 +239,9 @@ def place_rest(state, order, scale, thorough):
     for task in order:
         if state.node[task] != NOWHERE:
             continue
-        met = connections(state, task, weight, touched)
+        num_touched = connections(state, task, weight, touched)
         node = _best_free(state, task, weight, scale)
-        clear(weight, touched, met)
+        clear(weight, touched, num_touched)
         # nowhere fits as it is: one other task may move on
         if node == NOWHERE and thorough:
             node = _make_room(state, task, weight, touched)
@@ -303,7 +303,7 @@ def _make_room(state, task, weight, touched):
 def _best_exit(state, task, weight, touched):
     """Return where else a task fits best by its traffic, and the change; -1 for nowhere."""
     source = state.node[task]
-    met = connections(state, task, weight, touched)
+    num_touched = connections(state, task, weight, touched)
     best, best_change = NOWHERE, -np.inf
     for node in range(state.room.shape[0]):
         if (
@@ -314,7 +314,7 @@ def _best_exit(state, task, weight, touched):
             and may_leave(state, task, node)
         ):
             best, best_change = node, weight[node] - weight[source]
-    clear(weight, touched, met)
+    clear(weight, touched, num_touched)
     return best, best_change
 
 
@@ -360,13 +360,13 @@ def _fill_once(state, node, scale, thorough):
         while task != NOWHERE:
             filled = _filled(state, node, task, NOWHERE, scale)
             if filled > TINY and state.target[state.kind[task], node]:
-                lost = connection(state, task, donor) - connection(state, task, node)
+                loss = connection(state, task, donor) - connection(state, task, node)
                 # a move in where it fits; a swap only as long as no move was found
                 if fits(state.load, state.room, task, node):
-                    if may_leave(state, task, node) and lost / filled < best_score:
-                        best_task, best_partner, best_score = task, NOWHERE, lost / filled
+                    if may_leave(state, task, node) and loss / filled < best_score:
+                        best_task, best_partner, best_score = task, NOWHERE, loss / filled
                 elif best_task == NOWHERE or best_partner != NOWHERE:
-                    partner, score = _swap_in(state, node, task, lost, scale, best_score)
+                    partner, score = _swap_in(state, node, task, loss, scale, best_score)
                     if partner != NOWHERE:
                         best_task, best_partner, best_score = task, partner, score
             task = state.after[task]
@@ -381,7 +381,7 @@ def _fill_once(state, node, scale, thorough):
 
 
 @helper
-def _swap_in(state, node, task, lost, scale, best_score):
+def _swap_in(state, node, task, loss, scale, best_score):
     """Return the partner on `node` to swap `task` with, and the better of the two scores."""
     best = NOWHERE
     donor = state.node[task]
@@ -396,8 +396,8 @@ def _swap_in(state, node, task, lost, scale, best_score):
             and may_exchange(state, task, partner)
         ):
             change = connection(state, partner, node) - connection(state, partner, donor)
-            if (lost + change) / filled < best_score:
-                best, best_score = partner, (lost + change) / filled
+            if (loss + change) / filled < best_score:
+                best, best_score = partner, (loss + change) / filled
         partner = state.after[partner]
     return best, best_score
 
@@ -440,7 +440,7 @@ def go_home(state, order):
 
     Returns how many went home.
     """
-    gone = 0
+    num_home = 0
     for task in order:
         if not overdrawn(state.budget):
             break
@@ -451,7 +451,7 @@ def go_home(state, order):
             if may_leave(state, task, home):
                 take(state, task)
                 put(state, task, home)
-                gone += 1
+                num_home += 1
             continue
         partner = state.first[home]
         while partner != NOWHERE:
@@ -463,14 +463,14 @@ def go_home(state, order):
                 and may_exchange(state, task, partner)
             ):
                 exchange(state, task, partner)
-                gone += 1
+                num_home += 1
                 break
             partner = state.after[partner]
-    return gone
+    return num_home
 
 
 @kernel
-def adopt(state, wished, least_gain):
+def adopt(state, preferred, least_gain):
     """Make the moves of a wished placement that gain traffic, the best first, within limits.
 
     Returns number of moves made.
@@ -479,8 +479,8 @@ def adopt(state, wished, least_gain):
     while True:
         # each round looks at all again, for a move changes what others gain and fit
         best, best_gain = NOWHERE, least_gain
-        for task in range(len(wished)):
-            node = wished[task]
+        for task in range(len(preferred)):
+            node = preferred[task]
             if (
                 node == NOWHERE
                 or state.node[task] == NOWHERE
@@ -496,7 +496,7 @@ def adopt(state, wished, least_gain):
         if best == NOWHERE:
             return num_moves
         take(state, best)
-        put(state, best, wished[best])
+        put(state, best, preferred[best])
         num_moves += 1
 
 
@@ -602,14 +602,14 @@ def _relieved_and_filled(instance: Instance, node: Ints, *, polish: bool = False
     return state.placement()
 
 
-def _from_current(instance: Instance, wished: Ints) -> Ints:
+def _from_current(instance: Instance, preferred: Ints) -> Ints:
     """Mend the current placement within the budget, then adopt the best of the wished one."""
-    here = np.where(instance.tasks.node >= 0, instance.tasks.node, wished).astype(np.int32)
+    here = np.where(instance.tasks.node >= 0, instance.tasks.node, preferred).astype(np.int32)
     state = state_of(instance, _usable(instance, here))
     _relieve_and_place(instance, state)
     if (instance.nodes.min_load > 0).any():
         fill_floors(state, _scale(state))
-    adopt(state, wished, _least_gain(instance))
+    adopt(state, preferred, _least_gain(instance))
     return state.placement()
 
 

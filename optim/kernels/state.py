@@ -265,13 +265,13 @@ def connections(state, task, weight, touched):
     `weight` (N,) must be all zero and is filled; the nodes met are listed in `touched`; returns
     their number. Call `clear` afterwards.
     """
-    met = 0
+    num_touched = 0
     for k in range(state.indptr[task], state.indptr[task + 1]):
         node = state.node[state.other[k]]
         if node != NOWHERE:
             if weight[node] == 0.0:
-                touched[met] = node
-                met += 1
+                touched[num_touched] = node
+                num_touched += 1
             weight[node] += state.rate[k]
     group = state.group[task]
     if group >= 0:
@@ -280,16 +280,16 @@ def connections(state, task, weight, touched):
             for node in range(state.room.shape[0]):
                 if state.tally[other, node] > 0:
                     if weight[node] == 0.0:
-                        touched[met] = node
-                        met += 1
+                        touched[num_touched] = node
+                        num_touched += 1
                     weight[node] += rate * state.tally[other, node]
-    return met
+    return num_touched
 
 
 @helper
-def clear(weight, touched, met):
+def clear(weight, touched, num_touched):
     """Set `weight` back to zero."""
-    for k in range(met):
+    for k in range(num_touched):
         weight[touched[k]] = 0.0
 
 

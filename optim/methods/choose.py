@@ -213,11 +213,11 @@ def _not_for(method: Method, objective: Figure) -> tuple[str, str]:
     unable = [one for one in objective.singles if not method.optimises(one.name)]
     if unable and method.combines:
         reasons = (method.why_not.get(one.name) for one in unable)
-        words = [
-            f"{one.name} ({why})" if why else one.name
-            for one, why in zip(unable, reasons, strict=True)
+        unsupported = [
+            f"{one.name} ({cause})" if cause else one.name
+            for one, cause in zip(unable, reasons, strict=True)
         ]
-        reason = f"is not supported by {method.name}, which takes no {', no '.join(words)}"
+        reason = f"is not supported by {method.name}, which takes no {', no '.join(unsupported)}"
     remedy = f"its objectives: {', '.join(method.objectives)}"
     if method.combines:
         remedy += ", weighted sums of these and lists of levels"
@@ -287,8 +287,8 @@ def choices(
     objective = None if objective is None else find_objective(objective).name
     installed, taken = set(method_names()), set()
     candidates = [
-        (name, why)
-        for name, why in _candidates(instance, time_limit, objective)
+        (name, reason)
+        for name, reason in _candidates(instance, time_limit, objective)
         if name in installed
     ]
     if prefer is not None:
@@ -297,7 +297,7 @@ def choices(
     refused: list[Problem] = []
     # all that keep every limit come before those whose plans need repair
     for repair in (False, True):
-        for name, why in candidates:
+        for name, reason in candidates:
             method = get_method(name)
             if objective is not None and not method.optimises(objective):
                 continue
@@ -310,7 +310,9 @@ def choices(
                 refused += error.problems
                 continue
             taken.add(method.name)
-            yield Choice(method.name, f"{why}; repair finishes its plan" if repair else why, repair)
+            yield Choice(
+                method.name, f"{reason}; repair finishes its plan" if repair else reason, repair
+            )
     if taken:
         return
     if refused:
@@ -390,16 +392,16 @@ def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str
     costs = np.isfinite(instance.links.capacity).any() or instance.crossing_cost.any()
     other = SLOTS.present(instance) is not None or bool(budgets(instance))
     other |= instance.limits.max_load_distance is not None
-    why = "traffic between nodes has a price: the greatest input that a placement carries"
+    reason = "traffic between nodes has a price: the greatest input that a placement carries"
     if objective in _OF_RATE:
-        why = "as asked"
+        reason = "as asked"
     elif not costs or other or not instance.has_traffic:
         return
     if instance.num_tasks <= _EXACT_TASKS and _few_groups(instance):
-        yield "throughput-exact", why
+        yield "throughput-exact", reason
     if instance.num_tasks <= _EXACT_UNLIKE:
-        yield "throughput-milp", why
-    yield "throughput-search", why
+        yield "throughput-milp", reason
+    yield "throughput-search", reason
 
 
 def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:
@@ -409,17 +411,17 @@ def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple
     placed = "a current placement, " if some else ""
     if instance.has_traffic and instance.limits.max_load_distance is not None:
         yield from _joint(instance, f"{placed}traffic and a bound on load distance")
-    why = "a current placement to rebalance" if some else "loads to balance over the nodes"
+    reason = "a current placement to rebalance" if some else "loads to balance over the nodes"
     if large and (time_limit is None or moves > _MODELLED * time_limit):
-        yield "balance-search", f"{why}, large"
-    yield "balance-milp", why
-    yield "balance-search", why
+        yield "balance-search", f"{reason}, large"
+    yield "balance-milp", reason
+    yield "balance-search", reason
 
 
-def _joint(instance: Instance, why: str) -> Iterator[tuple[str, str]]:
+def _joint(instance: Instance, reason: str) -> Iterator[tuple[str, str]]:
     large = instance.num_tasks * instance.num_nodes > _EXACT_MOVES
-    yield "joint-search" if large else "joint-milp", why
-    yield "joint-search", why
+    yield "joint-search" if large else "joint-milp", reason
+    yield "joint-search", reason
 
 
 def _allocation(instance: Instance) -> Iterator[tuple[str, str]]:

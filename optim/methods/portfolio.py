@@ -439,13 +439,13 @@ def _bound(figure: Figure, best: _Run, runs: list[_Run]) -> tuple[float, str, fl
 
 
 def _tried(figure: Figure, portfolio: _Portfolio) -> str:
-    words = []
+    outcomes = []
     for name in dict.fromkeys(run.name for run in portfolio.runs):
         runs = [run for run in portfolio.runs if run.name == name]
         best = _best(figure, portfolio.relaxed, runs)
         value = None if best is None else _value(best)
         outcome = "no plan" if value is None else f"{figure.name} {value:.6g}"
         times = "" if len(runs) == 1 else f"{len(runs)} times, "
-        words.append(f"{name} {times}{sum(run.seconds for run in runs):.1f} s ({outcome})")
+        outcomes.append(f"{name} {times}{sum(run.seconds for run in runs):.1f} s ({outcome})")
     where = f" in {portfolio.workers} processes" if portfolio.workers > 1 else ""
-    return f"tried{where}: " + ", ".join(words)
+    return f"tried{where}: " + ", ".join(outcomes)

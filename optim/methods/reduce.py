@@ -260,10 +260,10 @@ def _set_columns(instance: Instance, some: Bools) -> Iterator[tuple[str, Floats,
         yield f"set {table.ids[i]}", load, np.full(instance.num_nodes, float(table.limit[i]))
 
 
-def _without_sets(instance: Instance, gone: Bools) -> Instance:
-    if not gone.any():
+def _without_sets(instance: Instance, dropped: Bools) -> Instance:
+    if not dropped.any():
         return instance
-    return replace(instance, sets=instance.sets.only(np.flatnonzero(~gone)))
+    return replace(instance, sets=instance.sets.only(np.flatnonzero(~dropped)))
 
 
 def _unlimited(max_load: Floats, more: int) -> Floats:
@@ -368,14 +368,14 @@ def without_misfits(instance: Instance, binding: Instance) -> Instance:
     rows = np.argwhere(wide & np.isfinite(room))
     if not len(rows) or len(rows) * instance.num_tasks > _MOST:
         return instance
-    lost: dict[int, list[int]] = {}
+    excluded: dict[int, list[int]] = {}
     for n, r in rows.tolist():
         loads, most = load[:, r], room[n, r]
         # what exceeds the room by less is left to the row: the referee may take it as rounding
         misfit = (loads > most) & ((loads < _TINY) | ((most > 0) & (loads > _FAR * most)))
         for task in np.flatnonzero(misfit).tolist():
-            lost.setdefault(task, []).append(n)
-    return _narrowed(instance, lost)
+            excluded.setdefault(task, []).append(n)
+    return _narrowed(instance, excluded)
 
 
 def _rooms(instance: Instance) -> Floats:
@@ -390,7 +390,7 @@ def _rooms(instance: Instance) -> Floats:
     return np.asarray(room)
 
 
-def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
+def _narrowed(instance: Instance, excluded: dict[int, list[int]]) -> Instance:
     """Take nodes off the lists of tasks; a task that would have none to go to keeps its list."""
     tasks, indptr = instance.tasks, instance.tasks.allowed_indptr
     lists = {
@@ -398,7 +398,7 @@ def _narrowed(instance: Instance, lost: dict[int, list[int]]) -> Instance:
         for row, task in enumerate(tasks.restricted.tolist())
     }
     changed = False
-    for task, nodes in lost.items():
+    for task, nodes in excluded.items():
         mask = instance.allowed_mask(task)
         mask[nodes] = False
         if (mask & instance.open_nodes).any():
@@ -637,9 +637,9 @@ def emptied(instance: Instance) -> tuple[str, ...]:
 
 def needed(instance: Instance, assumes: tuple[str, ...]) -> tuple[str, ...]:
     """Return what is assumed, but for what every plan does: no task may be on leaving nodes."""
-    if not any(_ABOUT in words for words in assumes) or may_stay(instance):
+    if not any(_ABOUT in assumption for assumption in assumes) or may_stay(instance):
         return assumes
-    return tuple(words for words in assumes if _ABOUT not in words)
+    return tuple(assumption for assumption in assumes if _ABOUT not in assumption)
 
 
 def emptied_or_any(run: Run, every: Every | None = None) -> Run:

@@ -274,12 +274,12 @@ def _interrupted(error: BaseException | None) -> bool:
 
 def _failed(method: Method, error: Exception) -> Outcome:
     """Say that a method failed, and how; its incumbents are judged as if it had stopped."""
-    words = str(error)
+    message = str(error)
     if not isinstance(error, StreamplaceError):
-        words = ": ".join(filter(None, (type(error).__name__, words)))
+        message = ": ".join(filter(None, (type(error).__name__, message)))
     return Outcome(
         Termination.ERROR,
-        notes=[f"{method.name} failed ({words}); the best plan found before is returned"],
+        notes=[f"{method.name} failed ({message}); the best plan found before is returned"],
     )
 
 

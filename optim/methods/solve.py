@@ -456,8 +456,8 @@ def _solve_by_portfolio(instance: Instance, settings: Settings) -> Result | None
     """Solve by several methods; ``None`` where there is no plan or nothing to choose from."""
 
     def solve_one(choice: Choice, **changes: Any) -> Result:
-        why = reason_for(choice, settings.target_rate)
-        return _solve_by(instance, get_method(choice.name), replace(settings, **changes), why)
+        reason = reason_for(choice, settings.target_rate)
+        return _solve_by(instance, get_method(choice.name), replace(settings, **changes), reason)
 
     relaxed = asked_of(instance, settings.ignore, settings.target_rate)
     return run_portfolio(relaxed, solve_one, settings)
@@ -482,12 +482,12 @@ def _solve_by_choice(instance: Instance, settings: Settings) -> Result:
     for choice in choices(relaxed, settings.time_limit, settings.objective, settings.prefer):
         if first is not None and takes_long(choice.name, relaxed, settings.time_limit):
             continue
-        why = reason_for(choice, settings.target_rate)
+        reason = reason_for(choice, settings.target_rate)
         notes = [f"{', '.join(without)} ended without a plan that keeps every limit"]
         now = replace(settings, time_limit=left, repair=settings.repair or choice.repair)
         try:
             method = get_method(choice.name)
-            result = _solve_by(instance, method, now, why, notes if without else ())
+            result = _solve_by(instance, method, now, reason, notes if without else ())
         except UnsuitableMethod as error:  # some find out only while they run
             refusal = error
             continue
@@ -539,10 +539,10 @@ def _solve_by(
     instance: Instance,
     method: Method,
     settings: Settings,
-    why: str | None = None,
+    reason: str | None = None,
     notes: Iterable[str] = (),
 ) -> Result:
-    """Solve by one method: named, or chosen and `why`."""
+    """Solve by one method: named, or chosen for a `reason`."""
     started = time.perf_counter()
     chosen, settings = _aimed(method, settings)
     request = _request(chosen, settings)
@@ -553,7 +553,7 @@ def _solve_by(
     relaxed = asked_of(instance, dropped, settings.target_rate)
     check_suitable(chosen, relaxed, repair=settings.repair and not threads)
     if settings.chosen is not None:
-        settings.chosen(chosen, request.solver, "as asked" if why is None else why)
+        settings.chosen(chosen, request.solver, "as asked" if reason is None else reason)
     with by_size(relaxed.num_tasks * relaxed.num_nodes):
         start = resolve_start(relaxed, chosen, settings.warm_start, request)
         outcome = run_method(chosen, relaxed, request, start)
@@ -561,7 +561,7 @@ def _solve_by(
         if settings.repair and outcome.termination is not Termination.INFEASIBLE and not threads:
             objective = find_objective(chosen.objective)
             repaired = finish(objective.binding(relaxed), outcome, objective)
-    outcome.notes[:0] = [*([] if why is None else [f"method {method.name}: {why}"]), *notes]
+    outcome.notes[:0] = [*([] if reason is None else [f"method {method.name}: {reason}"]), *notes]
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
     outcome.times.setdefault("total", time.perf_counter() - started)

@@ -589,12 +589,12 @@ class SecondLevel:
         assert self.first is not None
         assert self.least.node is not None
         name = self.first.method
-        why = (
+        reason = (
             f"{name} found no plan"
             if self.best is None
             else f"the plan of {name} violates limits by more"
         )
-        note = f"{why}: the plan of least excess replaces it"
+        note = f"{reason}: the plan of least excess replaces it"
         return self._of(self.least.node, note)
 
     def _of(

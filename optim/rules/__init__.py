@@ -115,8 +115,8 @@ def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violati
     `elsewhere`: (T,) tasks that may be nowhere; none if left out.
     """
     ids = placement.instance.tasks.ids
-    lost: list[int] = [] if placement.complete else np.flatnonzero(placement.node < 0).tolist()
-    unplaced = lost if elsewhere is None else [t for t in lost if not elsewhere[t]]
+    nowhere: list[int] = [] if placement.complete else np.flatnonzero(placement.node < 0).tolist()
+    unplaced = nowhere if elsewhere is None else [t for t in nowhere if not elsewhere[t]]
     violations = [Violation("placed", ids[t], 1.0, 1.0, 0.0) for t in unplaced]
     for rule in RULES:
         violations += rule.violations(placement)

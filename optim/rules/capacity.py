@@ -111,12 +111,12 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
     for start in range(0, len(loads), step):
         part = loads[start : start + step, None, :]
         fits_nowhere[start : start + step] = ~_fits(part, rooms[None, :, :]).any(axis=1)
-    lost = free[fits_nowhere[which.reshape(-1)]].tolist()
-    lost += _restricted_that_fit_nowhere(instance, most)
-    for task in lost[:_NAMED]:
+    misfits = free[fits_nowhere[which.reshape(-1)]].tolist()
+    misfits += _restricted_that_fit_nowhere(instance, most)
+    for task in misfits[:_NAMED]:
         yield _nearest_miss(instance, task)
-    if len(lost) > _NAMED:
-        count = len(lost) - _NAMED
+    if len(misfits) > _NAMED:
+        count = len(misfits) - _NAMED
         yield Violation("capacity", f"{count} more tasks", count, 1.0, 0.0)
 
 
@@ -142,9 +142,9 @@ def _nearest_miss(instance: Instance, task: int) -> Violation:
     """Name the node that comes nearest to holding the task, and the resource it lacks most."""
     nodes = np.flatnonzero(instance.allowed_mask(task))
     load = instance.tasks.load[task]
-    lack = load - instance.headroom[nodes]
-    nearest = int(np.argmin(lack.max(axis=1)))
-    r = int(np.argmax(lack[nearest]))
+    shortage = load - instance.headroom[nodes]
+    nearest = int(np.argmin(shortage.max(axis=1)))
+    r = int(np.argmax(shortage[nearest]))
     remark = f"{NO_NODE}; nearest {instance.nodes.ids[nodes[nearest]]}"
     where = f"{instance.tasks.ids[task]}.{instance.resources[r]}"
     return violation("capacity", where, load[r], instance.headroom[nodes[nearest], r], remark)
@@ -564,14 +564,14 @@ def _local_first_dropped(instance: Instance) -> Instance:
     return replace(instance, streams=streams)
 
 
-def refuse_local_first(instance: Instance, why: str) -> None:
+def refuse_local_first(instance: Instance, cause: str) -> None:
     """Refuse an instance with such streams, for what knows pairs of tasks only.
 
     Raises `InvalidInput`: with why that is.
     """
     words = _local_first_present(instance)
     if words is not None:
-        reason = f"sends to whoever is near, and {why}"
+        reason = f"sends to whoever is near, and {cause}"
         raise InvalidInput(Problem(words, None, reason, "give the stream another pattern"))
 
 

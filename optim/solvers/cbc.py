@@ -109,8 +109,8 @@ class _Log:
         self.tail = [*self.tail[-19:], line]
         if "model read with" in line:
             self.model_read = time.perf_counter()
-        for words, termination in _LOG_STATUS:
-            if words in line:
+        for phrase, termination in _LOG_STATUS:
+            if phrase in line:
                 self.status = termination
         if "MIPStart provided solution" in line:
             self.accepted = True
@@ -185,7 +185,7 @@ def _banner_version() -> str:
 
 def arguments(task: SolveTask) -> list[str]:
     """CBC's command line for the task."""
-    words = ["model.mps"]
+    argv = ["model.mps"]
     remaining = task.remaining()
     # seed 0 means the time of day to CBC
     common: dict[str, Any] = {
@@ -204,8 +204,8 @@ def arguments(task: SolveTask) -> list[str]:
     if task.warm_start is not None and task.arrays.has_integers:
         common["mipstart"] = "start.mst"
     for name, value in {**common, **task.options}.items():
-        words += [f"-{name}"] if value is None else [f"-{name}", str(value)]
-    return [*words, "-solve", "-saveSolution", "solution.bin", "-solution", "solution.txt"]
+        argv += [f"-{name}"] if value is None else [f"-{name}", str(value)]
+    return [*argv, "-solve", "-saveSolution", "solution.bin", "-solution", "solution.txt"]
 
 
 def _start_text(task: SolveTask) -> str:
@@ -254,8 +254,8 @@ def _without_files(task: SolveTask, log: _Log, end: Exit) -> Answer:
 
 def _termination(native: str, log: _Log, end: Exit) -> LinearTermination:
     written = LinearTermination.ERROR
-    for words, termination in STATUS:
-        if native.startswith(words):
+    for phrase, termination in STATUS:
+        if native.startswith(phrase):
             written = termination
     return end.reason(written if log.status is None else log.status)
 

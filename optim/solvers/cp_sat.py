@@ -20,7 +20,7 @@ import numpy as np
 from optim.errors import Problem, SolverError, SolverUnavailable
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities, ortools_version
 from optim.solvers.linear_model import BOUND_SCALE, SMALLEST, TOLERANCE
-from optim.solvers.process import Exit, Heard, pack
+from optim.solvers.process import Exit, WorkerReport, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,14 +83,14 @@ def whole_model(model: LinearModel, arrays: LinearArrays) -> WholeModel:
     """
     lower, upper = arrays.lower, arrays.upper
     most = np.maximum(np.abs(lower), np.abs(upper))
-    for bad, reason, remedy in (
+    for refused, reason, remedy in (
         (~arrays.integrality, "is continuous, and cp-sat takes integers only", _OTHERS),
         (~np.isfinite(most), "has no finite bounds, which cp-sat needs",
          f"give it bounds, or {_OTHERS}"),
         (most > MAX_DOMAIN, "has bounds beyond the integers of cp-sat", _OTHERS),
     ):  # fmt: skip
-        if bad.any():
-            name = model.variable_name(int(np.flatnonzero(bad)[0]))
+        if refused.any():
+            name = model.variable_name(int(np.flatnonzero(refused)[0]))
             raise SolverUnavailable(Problem(f"{model.name}: {name}", None, reason, remedy))
     data, row_lower, row_upper = _rows(model, arrays, most)
     cost, factor, error = _objective(arrays, most)
@@ -117,16 +117,16 @@ def _rows(
     np.minimum.at(smallest, row[size > 0], size[size > 0])
     tolerance = _tolerance(arrays)
     # of the factors the first that loses less than 1e-4 of the tolerance stays, else the best one
-    factor, lost = np.ones(num), np.full(num, np.inf)
+    factor, rounding_error = np.ones(num), np.full(num, np.inf)
     for candidate in _factors(np.where(np.isfinite(smallest), smallest, 1.0)):
         scaled = values * candidate[row]
         error = np.bincount(row, np.abs(scaled - np.round(scaled)) * reach, num) / candidate
         fits = (candidate * activity <= MAX_ACTIVITY) & (candidate * largest <= MAX_COEFFICIENT)
-        better = fits & (lost > _EXACT * tolerance) & (error < lost)
-        factor[better], lost[better] = candidate[better], error[better]
-    bad = np.flatnonzero(~(2 * lost <= _SHARE * tolerance))
-    if bad.size:
-        i = int(bad[0])
+        better = fits & (rounding_error > _EXACT * tolerance) & (error < rounding_error)
+        factor[better], rounding_error[better] = candidate[better], error[better]
+    refused = np.flatnonzero(~(2 * rounding_error <= _SHARE * tolerance))
+    if refused.size:
+        i = int(refused[0])
         reason = (
             f"takes whole numbers only, and the row {model.row_name(i)} cannot be written with "
             f"them within {tolerance[i]:.1g} (from {smallest[i]:.6g} to {largest[i]:.6g})"
@@ -134,7 +134,7 @@ def _rows(
         remedy = f"{_OTHERS}, or round the loads to a few decimals"
         raise SolverUnavailable(Problem("--solver", "cp-sat", reason, remedy))
     # the last term takes up floating-point noise of the product
-    room = factor * (lost + _EXACT * tolerance)
+    room = factor * (rounding_error + _EXACT * tolerance)
     low = _whole_bound(np.ceil(arrays.row_lower * factor - room), -INFINITE)
     high = _whole_bound(np.floor(arrays.row_upper * factor + room), INFINITE)
     return np.round(values * factor[row]).astype(np.int64), low, high
@@ -174,25 +174,29 @@ def _objective(
     activity = float(np.abs(values) @ most)
     if activity == 0.0:
         return np.zeros(len(values), dtype=np.int64), 1.0, 0.0
-    best, lost = 1.0, np.inf
+    best, least_error = 1.0, np.inf
     for candidate in _factors(np.array([np.abs(values[values != 0]).min()])):
         factor = float(candidate[0])
-        if factor * activity > MAX_ACTIVITY or lost <= 1e-10:
+        if factor * activity > MAX_ACTIVITY or least_error <= 1e-10:
             continue
         error = float(np.abs(values * factor - np.round(values * factor)) @ most) / factor
-        if error < lost:
-            best, lost = factor, error
-    if not lost <= 1e-6 * activity:
+        if error < least_error:
+            best, least_error = factor, error
+    if not least_error <= 1e-6 * activity:
         reason = (
             "takes whole numbers only, and the objective cannot be written with them: it would be "
-            f"off by {lost:.3g}"
+            f"off by {least_error:.3g}"
         )
         raise SolverUnavailable(Problem("--solver", "cp-sat", reason, _OTHERS))
-    return np.round(values * best).astype(np.int64), best, lost if lost > 1e-12 * activity else 0.0
+    return (
+        np.round(values * best).astype(np.int64),
+        best,
+        least_error if least_error > 1e-12 * activity else 0.0,
+    )
 
 
 @dataclass(kw_only=True)
-class _Heard(Heard):
+class _Report(WorkerReport):
     whole: WholeModel
     accepted: bool | None = None
 
@@ -237,9 +241,9 @@ class CpSatBackend:
             name = task.model.row_name(int(empty[0]))
             message = f"{name}: no whole number lies between its bounds"
             return Answer(LinearTermination.INFEASIBLE, "empty row", message=message)
-        heard = _Heard(task, whole=whole)
-        answer = heard.run(
-            "cp_sat", lambda path: _write(task, whole, path), lambda end: _answer(heard, end)
+        report = _Report(task, whole=whole)
+        answer = report.run(
+            "cp_sat", lambda path: _write(task, whole, path), lambda end: _answer(report, end)
         )
         answer.handover_seconds += scaled
         return answer
@@ -274,9 +278,9 @@ def _write(task: SolveTask, whole: WholeModel, path: Path) -> None:
     pack(path, {"options": options, "deadline": task.deadline()}, table)
 
 
-def _answer(heard: _Heard, end: Exit) -> Answer:
-    task, final = heard.task, heard.final
-    heard.check_options("CP-SAT", "see the fields of sat_parameters.proto")
+def _answer(report: _Report, end: Exit) -> Answer:
+    task, final = report.task, report.final
+    report.check_options("CP-SAT", "see the fields of sat_parameters.proto")
     if final.get("status") == "MODEL_INVALID":
         raise SolverError(f"cp-sat: refuses {task.model.name!r}: {final['invalid']}")
     if "status" not in final:
@@ -285,12 +289,12 @@ def _answer(heard: _Heard, end: Exit) -> Answer:
     termination = STATUS.get(native, LinearTermination.TIME_LIMIT)
     if termination is LinearTermination.TIME_LIMIT:
         termination = _limit(task, end)
-    answer = Answer(termination, native, bound=heard.bound, warm_start_accepted=heard.accepted)
+    answer = Answer(termination, native, bound=report.bound, warm_start_accepted=report.accepted)
     # where it found nothing, it may have had no time to begin: its final bound is then 0, unproven
     if native in ("OPTIMAL", "FEASIBLE"):
-        answer.bound = _better(task, heard.bound_of(final["final_bound"]), heard.bound)
-    if heard.x is not None:
-        answer.x = heard.x
+        answer.bound = _better(task, report.bound_of(final["final_bound"]), report.bound)
+    if report.x is not None:
+        answer.x = report.x
         answer.claimed = task.arrays.objective_of(answer.x)
     return answer
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from optim.errors import SolverError
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
-from optim.solvers.process import Exit, Heard, pack
+from optim.solvers.process import Exit, WorkerReport, pack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ tests), at 1e-8 under none.
 
 
 @dataclass
-class _Heard(Heard):
+class _Report(WorkerReport):
     objective: float | None = None
     log: list[str] = field(default_factory=list)
 
@@ -90,9 +90,9 @@ class HighsBackend:
 
     def solve(self, task: SolveTask) -> Answer:
         """Run HiGHS on the task."""
-        heard = _Heard(task)
-        return heard.run(
-            "highs", lambda path: write_model(task, path), lambda end: _answer(task, heard, end)
+        report = _Report(task)
+        return report.run(
+            "highs", lambda path: write_model(task, path), lambda end: _answer(task, report, end)
         )
 
 
@@ -156,31 +156,31 @@ def write_model(task: SolveTask, path: Path) -> None:
     pack(path, header, table)
 
 
-def _raise_failures(task: SolveTask, heard: _Heard, end: Exit) -> None:
-    heard.check_options("HiGHS", "see the list of HiGHS options")
-    if "failure" in heard.final:
-        raise SolverError(f"highs: {heard.final['failure']} {task.model.name!r}: {end.stderr}")
-    if "status" not in heard.final:
+def _raise_failures(task: SolveTask, report: _Report, end: Exit) -> None:
+    report.check_options("HiGHS", "see the list of HiGHS options")
+    if "failure" in report.final:
+        raise SolverError(f"highs: {report.final['failure']} {task.model.name!r}: {end.stderr}")
+    if "status" not in report.final:
         end.check_crash("highs", task.model.name)
 
 
-def _answer(task: SolveTask, heard: _Heard, end: Exit) -> Answer:
-    _raise_failures(task, heard, end)
-    final = heard.final
+def _answer(task: SolveTask, report: _Report, end: Exit) -> Answer:
+    _raise_failures(task, report, end)
+    final = report.final
     if "status" not in final:  # killed: what was streamed stands
-        answer = Answer(LinearTermination.TIME_LIMIT, "killed", bound=heard.bound)
+        answer = Answer(LinearTermination.TIME_LIMIT, "killed", bound=report.bound)
     else:
         native, termination = STATUS.get(final["status"], ("?", LinearTermination.ERROR))
         # of an LP mip_dual_bound is not set: its optimum is the bound
-        bound = _finite(final["final_bound"], heard.bound) if task.arrays.has_integers else None
+        bound = _finite(final["final_bound"], report.bound) if task.arrays.has_integers else None
         if not task.arrays.has_integers and termination is LinearTermination.OPTIMAL:
             bound = final["objective"]
         if "bound_suffices" in final and termination is LinearTermination.INTERRUPTED:
             native, termination = "Bound suffices", LinearTermination.ITERATION_LIMIT
         answer = Answer(termination, native, bound=bound)
     answer.termination = end.reason(answer.termination)
-    answer.x, answer.claimed = heard.x, heard.objective
-    answer.warm_start_accepted = _acceptance(heard.log)
+    answer.x, answer.claimed = report.x, report.objective
+    answer.warm_start_accepted = _acceptance(report.log)
     return answer
 
 

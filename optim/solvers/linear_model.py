@@ -127,9 +127,9 @@ class LinearArrays:
         alone = np.bincount(coo.row, self.integrality[coo.col], self.num_rows) == 1
         good |= (plain & sums & alone)[coo.row] & (coo.data == 1)
         # a column that is better the larger it is, everywhere, stands at 0 or 1 in some optimum
-        bad = np.bincount(coo.col, ~good, self.num_variables) > 0
+        not_whole = np.bincount(coo.col, ~good, self.num_variables) > 0
         gains = self.cost <= 0 if self.sense == "min" else self.cost >= 0
-        product = ~self.integrality & ~bad & gains & (self.lower == 0) & (self.upper == 1)
+        product = ~self.integrality & ~not_whole & gains & (self.lower == 0) & (self.upper == 1)
         return np.asarray(self.integrality | product)
 
     def with_rows(self, rows: list[Row]) -> LinearArrays:
@@ -519,9 +519,9 @@ class LinearModel:
 
     def _check_indices(self, name: str, ids: NDArray[Any], count: int, kind: str) -> None:
         if ids.size and (int(ids.min()) < 0 or int(ids.max()) >= count):
-            bad = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+            wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
             reason = f"is not a {kind} number of 0 … {count - 1}"
-            raise InvalidInput(Problem(f"{self.name}.{name}", bad, reason))
+            raise InvalidInput(Problem(f"{self.name}.{name}", wrong, reason))
 
     def _check_numbers(
         self, cost: NDArray[np.float64], data: NDArray[np.float64], bounds: Sequence[NDArray[Any]]

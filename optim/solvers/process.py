@@ -73,9 +73,9 @@ class Exit:
         `last` is what it printed, reported where it wrote nothing to stderr.
         """
         if not (self.stop_requested or self.killed or self.interrupted):
-            words = self.stderr.strip()[-500:] or last or "no message"
+            message = self.stderr.strip()[-500:] or last or "no message"
             raise SolverError(
-                f"{solver}: the process ended with code {self.returncode} on {model!r}: {words}"
+                f"{solver}: the process ended with code {self.returncode} on {model!r}: {message}"
             )
 
     def reason(self, ended: LinearTermination) -> LinearTermination:
@@ -336,7 +336,7 @@ class Frames:
 
 
 @dataclass
-class Heard(ABC):
+class WorkerReport(ABC):
     """What a worker of ours has sent so far; a back end says how its bounds and vectors read."""
 
     task: SolveTask
@@ -347,14 +347,14 @@ class Heard(ABC):
 
     def on_fields(self, payload: bytes) -> None:
         """Take a bound, a failure or the final status."""
-        said = marshal.loads(payload)
-        if "handed_over" in said:
+        fields = marshal.loads(payload)
+        if "handed_over" in fields:
             self.handed_over = time.perf_counter()
-        elif "bound" in said:
-            self.bound = self.bound_of(said["bound"])
+        elif "bound" in fields:
+            self.bound = self.bound_of(fields["bound"])
             self.task.recorder.note(bound=self.bound)
         else:
-            self.final.update(said)
+            self.final.update(fields)
 
     @abstractmethod
     def bound_of(self, reported: Any) -> float | None:

@@ -259,19 +259,19 @@ def apart(arrays: LinearArrays) -> Apart | None:
         return None
     arrays = without_impossible(replace(arrays, integrality=arrays.whole_columns))
     far = arrays.far_apart
-    knapsacks, gone = [], np.zeros(arrays.num_rows, dtype=np.bool_)
+    knapsacks, separated = [], np.zeros(arrays.num_rows, dtype=np.bool_)
     for i in np.flatnonzero(far).tolist():
         sides = _sides(arrays, i)
         if sides is not None:
             knapsacks += sides
-            gone[i] = True
-    if not gone.any():
+            separated[i] = True
+    if not separated.any():
         return None
     rest = replace(
         arrays,
-        matrix=arrays.matrix[~gone],
-        row_lower=arrays.row_lower[~gone],
-        row_upper=arrays.row_upper[~gone],
+        matrix=arrays.matrix[~separated],
+        row_lower=arrays.row_lower[~separated],
+        row_upper=arrays.row_upper[~separated],
     )
     return Apart(rest.with_rows([row for each in knapsacks for row in each.rows()]), knapsacks)
 

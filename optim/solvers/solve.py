@@ -324,9 +324,9 @@ def _crossed(task: SolveTask) -> str:
         (arrays.lower, arrays.upper, task.model.variable_name),
         (arrays.row_lower, arrays.row_upper, task.model.row_name),
     ):
-        bad = np.flatnonzero(lower > upper + 1e-9 * np.maximum(1.0, np.abs(upper)))
-        if bad.size:
-            i = int(bad[0])
+        crossed = np.flatnonzero(lower > upper + 1e-9 * np.maximum(1.0, np.abs(upper)))
+        if crossed.size:
+            i = int(crossed[0])
             return f"{name(i)}: lower bound {lower[i]:g} is above upper bound {upper[i]:g}"
     return ""
 

@@ -611,8 +611,8 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
     for e in range(problem.num_resources):
         least = np.full(c, np.inf)
         np.minimum.at(least, classes.of, problem.usage[:, e])
-        roof = problem.headroom[:, e] + GRANTED - problem.base_usage[:, e]
-        _add_sums(built, f"resource_{e}", problem.usage[:, e], least, -np.inf, roof)
+        ceiling = problem.headroom[:, e] + GRANTED - problem.base_usage[:, e]
+        _add_sums(built, f"resource_{e}", problem.usage[:, e], least, -np.inf, ceiling)
     return built
 
 
@@ -632,13 +632,13 @@ def _most(problem: BalanceProblem, classes: Classes) -> Floats:
 
 def _add_budgets(model: LinearModel, problem: BalanceProblem, leaves: VariableBlock) -> None:
     if problem.most_moved is not None:
-        roof = float(problem.most_moved)
-        model.add_rows("moves", -np.inf, roof, 0, leaves.indices, 1.0, num_rows=1)
+        ceiling = float(problem.most_moved)
+        model.add_rows("moves", -np.inf, ceiling, 0, leaves.indices, 1.0, num_rows=1)
     for budget, price, most in zip(
         problem.budgets, problem.least(problem.price).T, problem.budget, strict=True
     ):
-        roof = float(most) + GRANTED
-        model.add_rows(budget.name, -np.inf, roof, 0, leaves.indices, price, num_rows=1)
+        ceiling = float(most) + GRANTED
+        model.add_rows(budget.name, -np.inf, ceiling, 0, leaves.indices, price, num_rows=1)
 
 
 def _add_leaving(built: ClassModel, node: Ints, number: Ints) -> None:

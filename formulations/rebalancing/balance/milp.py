@@ -271,8 +271,8 @@ def _main(answer: BalanceAnswer) -> LevelAnswer:
     for level in answer.levels:
         if level.goal in ("distance", "weighted"):
             return level
-    why = answer.levels[-1].termination if answer.levels else "time_limit"
-    return LevelAnswer("distance", None, None, why)
+    termination = answer.levels[-1].termination if answer.levels else "time_limit"
+    return LevelAnswer("distance", None, None, termination)
 
 
 def _interrupted(problem: BalanceProblem, prepared: Prepared) -> Outcome:
@@ -432,12 +432,12 @@ def least_changed(
     settings = replace(settings, form="moves")
     for goal in CHANGES:
         best = changed(within, placement, goal)
-        bound, why = 0.0, "optimal"
+        bound, termination = 0.0, "optimal"
         if best > 0 and settings.remaining() != 0.0:
             solution, built = _run_until_kept(
                 within, settings, replace(aim, goal=goal), answer, None
             )
-            bound, why = solution.bound or 0.0, str(solution.termination)
+            bound, termination = solution.bound or 0.0, str(solution.termination)
             if goal == "cost":  # a solver sees no cost below its tolerance of all costs together
                 bound = max(0.0, bound - COST_UNSEEN * float(problem.cost.sum()))
             read_off = None if solution.x is None else built.read(solution.x)
@@ -446,15 +446,15 @@ def least_changed(
                 if left <= reached.left + problem.same:
                     best, placement = changed(within, read_off, goal), read_off
         elif best > 0:
-            why = "time_limit"
+            termination = "time_limit"
         if best - bound <= max(0.5 if goal == "switches" else 0.0, 1e-6 * best):
             bound = best
-        elif why == "optimal":
-            why = "iteration_limit"
-        answer.levels.append(LevelAnswer(goal, best, min(bound, best), why))
+        elif termination == "optimal":
+            termination = "iteration_limit"
+        answer.levels.append(LevelAnswer(goal, best, min(bound, best), termination))
         within = within.cost_within(within.moving_cost(placement))
         answer.placement = placement
-        if why == "interrupted":
+        if termination == "interrupted":
             break
     return answer
 

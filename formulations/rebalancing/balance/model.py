@@ -101,16 +101,16 @@ def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> Variable
     d is bounded by what an earlier level or `max_load_distance` allows, and at most by the load of
     everything: solvers that need finite ranges get one. The objective of the aim goes on them.
     """
-    roof = float(problem.load.sum() + problem.base_load.max() + problem.share.max())
-    roof = min(roof, problem.most_distance, aim.max_distance)
+    ceiling = float(problem.load.sum() + problem.base_load.max() + problem.share.max())
+    ceiling = min(ceiling, problem.most_distance, aim.max_distance)
     w1, w2 = {"distance": (1.0, 0.0), "sides": (0.0, 1.0), "weighted": aim.weights}.get(
         aim.goal, (0.0, 0.0)
     )
     sides = model.add_variables(
         "load_distance",
         3,
-        lower=[min(aim.min_distance, roof), 0.0, 0.0],
-        upper=roof,
+        lower=[min(aim.min_distance, ceiling), 0.0, 0.0],
+        upper=ceiling,
         objective=[w1, -w2, -w2],
         of={"": ["d", "d_u", "d_l"]},
     )
@@ -165,11 +165,11 @@ def add_forced_moves_rows(
         return
     # steps 1 and 2 of the proof, for the greatest distance that the aim allows
     needs = Needs(problem)
-    excess, lack = needs.outside(max_distance)
-    over, under = np.flatnonzero(excess > 0), np.flatnonzero(lack > 0)
+    excess, shortage = needs.outside(max_distance)
+    over, under = np.flatnonzero(excess > 0), np.flatnonzero(shortage > 0)
     leave, _ = needs.leaving_counts(over, excess)
     _add(model, "leave", problem.home[placing.task], placing.column, over, leave)
-    arrive = needs.arriving_counts(lack[under])
+    arrive = needs.arriving_counts(shortage[under])
     _add(model, "arrive", placing.node, placing.column, under, arrive)
 
 

@@ -358,7 +358,7 @@ class GoalSearch:
             order, at, hot, num_mended = compiled.by_height(state), 0, 0, 0
             span = compiled.ranges(fixed, begin, state)
             while at < n and hot - num_mended <= patience and not self._watch.over():
-                met, done, at = compiled.mend_some(
+                new_hot, new_mended, at = compiled.mend_some(
                     fixed,
                     begin,
                     state,
@@ -371,7 +371,7 @@ class GoalSearch:
                     at,
                     GOAL_SLICE,
                 )
-                hot, num_mended = hot + met, num_mended + done
+                hot, num_mended = hot + new_hot, num_mended + new_mended
             if num_mended == 0 or hot - num_mended > patience or self._watch.over():
                 break
         deviation = state.deviation
@@ -637,8 +637,8 @@ def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> In
     state = state_of(problem, home)
     drain(fixed_part(problem), state, math.inf)
     emptied = state.place
-    gone = np.flatnonzero(problem.leaving[problem.home] & ~problem.leaving[emptied])
-    if len(gone) * len(problem.staying) > MAX_ENTRIES:
+    moved_off = np.flatnonzero(problem.leaving[problem.home] & ~problem.leaving[emptied])
+    if len(moved_off) * len(problem.staying) > MAX_ENTRIES:
         return emptied if problem.is_feasible(emptied) else None
-    drained = confined_to_staying(problem, gone)
+    drained = confined_to_staying(problem, moved_off)
     return best_start(drained, prepare_balance(drained, settings, [emptied], tries).starts)

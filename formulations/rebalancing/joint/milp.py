@@ -209,11 +209,11 @@ def _outcome(
             notes.append(note_not_drained(problem.balance))
         elif infeasible:
             notes.append(note_infeasible(problem.balance))
-        why = Termination(answer.termination)
-        if why is Termination.INFEASIBLE and not infeasible:
-            why = Termination.ITERATION_LIMIT
+        termination = Termination(answer.termination)
+        if termination is Termination.INFEASIBLE and not infeasible:
+            termination = Termination.ITERATION_LIMIT
         return Outcome(
-            why, notes=notes, times=answer.times, solver=answer.solver,
+            termination, notes=notes, times=answer.times, solver=answer.solver,
             warm_start_accepted=prepared.warm, rank=prepared.rank(weights),
         )  # fmt: skip
     value = problem.collocated(answer.placement)

@@ -586,9 +586,9 @@ def _add_load_rows(
             upper = (share + cap)[:, None]
             add_capacity(model, placing, balance.load[:, None], lower, upper, "load")
         return -1
-    roof = float(balance.load.sum() + balance.base_load.max() + balance.share.max())
+    ceiling = float(balance.load.sum() + balance.base_load.max() + balance.share.max())
     d = model.add_variables(
-        "load_distance", 1, upper=min(cap, roof), objective=-aim.weights[1]
+        "load_distance", 1, upper=min(cap, ceiling), objective=-aim.weights[1]
     ).start
     add_load_distance(model, placing, balance.load, share, balance.leaving, (d,))
     return d

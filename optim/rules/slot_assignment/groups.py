@@ -240,12 +240,12 @@ def at_once(groups: Groups) -> Iterator[Violation]:
 def _too_big(groups: Groups) -> Iterator[Violation]:
     """Tasks that exceed a slot of their node alone."""
     at = groups.node[groups.group]
-    lost = np.argwhere(groups.loads[groups.order] > groups.limit[at])
-    for i, d in lost[:_NAMED]:
+    too_big = np.argwhere(groups.loads[groups.order] > groups.limit[at])
+    for i, d in too_big[:_NAMED]:
         t, n = groups.order[i], at[i]
         yield groups.short(n, d, groups.loads[t, d], groups.capacity[n, d], t)
-    if len(lost) > _NAMED:
-        more = len(lost) - _NAMED
+    if len(too_big) > _NAMED:
+        more = len(too_big) - _NAMED
         yield violation("slot_capacity", f"{more} more tasks", more, 0)
 
 
@@ -305,9 +305,12 @@ def spread(
         slots - used,
     )
     if len(few):
-        needed, lack = wanted[few].sum(), (missing - groups.of_topologies(added))[few].sum()
+        needed, missing_slots = (
+            wanted[few].sum(),
+            (missing - groups.of_topologies(added))[few].sum(),
+        )
         return Spread(
-            None, (violation("workers", groups.topology_ids(few), needed, needed - lack),)
+            None, (violation("workers", groups.topology_ids(few), needed, needed - missing_slots),)
         )
     return Spread(least + added)
 

@@ -565,7 +565,7 @@ def part_mixed(
     high, most = np.where(others, least.high, 0), np.where(others, groups.count, 0)
     slots = groups.slots.copy()
     slots[nodes] = 0
-    lack = []
+    shortages = []
     for chain in chains[:tries]:
         wanted = groups.wanted.copy()
         for at, usage in zip(by_node, chain, strict=True):
@@ -580,7 +580,7 @@ def part_mixed(
         # least numbers that cannot be spread either are a proof for this choice of partitions
         proof = spread(groups, low, most, slots, wanted)
         complete &= proof.slots is None
-        lack.append(sum(each.amount for each in proof.shortage))
+        shortages.append(sum(each.amount for each in proof.shortage))
     if not complete:
         return None, ()
     if not chains and stands:
@@ -589,7 +589,7 @@ def part_mixed(
         return None, tuple(few or [one.short(one.limit - 1) for one in sets])
     counted = np.flatnonzero(groups.wanted[:-1] >= 0)
     needed = groups.wanted[counted].sum()
-    available = needed - min(lack, default=1)
+    available = needed - min(shortages, default=1)
     return None, (violation("workers", groups.topology_ids(counted), needed, available),)
 
 

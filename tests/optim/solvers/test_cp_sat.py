@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from optim.errors import SolverUnavailable
 from optim.solvers import solve_linear
-from optim.solvers.cp_sat import INFINITE, WholeModel, _Heard, whole_model
+from optim.solvers.cp_sat import INFINITE, WholeModel, _Report, whole_model
 from optim.solvers.linear_model import TOLERANCE, LinearModel
 from tests.optim.solvers.models import balance, random_model
 
@@ -78,9 +78,9 @@ def test_bounds_are_widened_by_the_error_of_the_costs() -> None:
     model.set_objective([], [], offset=10.0)
     small = replace(whole(model), error=0.25, cost_factor=100.0)
     task: Any = SimpleNamespace(arrays=model.freeze())
-    assert _Heard(task, whole=small).bound_of(300.0) == 10.0 + 3.0 - 0.25
+    assert _Report(task, whole=small).bound_of(300.0) == 10.0 + 3.0 - 0.25
     task.arrays = replace(task.arrays, sense="max")
-    assert _Heard(task, whole=small).bound_of(300.0) == 10.0 - 3.0 + 0.25
+    assert _Report(task, whole=small).bound_of(300.0) == 10.0 - 3.0 + 0.25
 
 
 def test_continuous_variables_are_refused_with_the_solvers_that_take_them() -> None:
