@@ -195,9 +195,9 @@ class Master:
             if bound < best.bound:
                 best = Root(bound, price, side, priced.highest)
             pool = priced.pool
-            worth = pool.value(solved.price) - (pool.gain if gainless else 0.0)
-            worth -= solved.side @ self.rows.of(pool)
-            added = self.add(pool.only(worth > solved.node_price[pool.node_class] + tiny))
+            reduced_gain = pool.value(solved.price) - (pool.gain if gainless else 0.0)
+            reduced_gain -= solved.side @ self.rows.of(pool)
+            added = self.add(pool.only(reduced_gain > solved.node_price[pool.node_class] + tiny))
             if added:
                 self.add(pool)  # what is nearly as good now may be better after
                 break

@@ -263,9 +263,9 @@ class SlotContents:
 
     def __init__(self, size: Floats, count: Counts, room: float) -> None:
         kinds, resources = size.shape
-        worth = np.zeros((kinds, kinds))
+        rate = np.zeros((kinds, kinds))
         with np.errstate(over="ignore"):  # sizes next to nothing
-            self.problem = make_problem(count, size, worth, [1], np.full((1, resources), room))
+            self.problem = make_problem(count, size, rate, [1], np.full((1, resources), room))
         self._pricer = TreePricer(self.problem, Clock(), 0)
 
     def most_valuable(self, price: Floats, above: float, steps: int) -> Priced:

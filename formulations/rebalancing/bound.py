@@ -556,7 +556,7 @@ class _Counting:
             room = (most - problem.base_usage[:, e])[node] + left + allowance
             least = _running(usage[movable])
             fits = np.minimum(fits, np.searchsorted(least, room + allowance, side="right") - 1)
-            most_load = most_worth(problem.load[movable], usage[movable], room)
+            most_load = fractional_knapsack(problem.load[movable], usage[movable], room)
             most_arriving = np.minimum(most_arriving, most_load + self._allowance)
         return fits, most_arriving
 
@@ -579,17 +579,17 @@ def _running(values: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.sort(values))])
 
 
-def most_worth(worth: Floats, size: Floats, room: Floats) -> Floats:
+def fractional_knapsack(values: Floats, size: Floats, room: Floats) -> Floats:
     """Greatest worth, of parts too, that each room holds; of negative rooms nothing is said."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        order = np.argsort(np.where(size > 0, -worth / size, -np.inf), kind="stable")
+        order = np.argsort(np.where(size > 0, -values / size, -np.inf), kind="stable")
     sizes = np.concatenate([[0.0], np.cumsum(size[order])])
-    worths = np.concatenate([[0.0], np.cumsum(worth[order])])
+    cumulated = np.concatenate([[0.0], np.cumsum(values[order])])
     last = np.maximum(0, np.searchsorted(sizes, room, side="right") - 1)
     following = np.minimum(last + 1, len(sizes) - 1)
     step = sizes[following] - sizes[last]
     part = np.clip((room - sizes[last]) / np.where(step > 0, step, 1.0), 0.0, 1.0)
-    result: Floats = worths[last] + part * (worths[following] - worths[last])
+    result: Floats = cumulated[last] + part * (cumulated[following] - cumulated[last])
     return result
 
 

@@ -337,16 +337,16 @@ def priced(relaxed: Densities, ends: float) -> float:
 
 def _fullest(density: Floats, price: Floats, room: float) -> tuple[float, list[Floats]]:
     """Return the most that a node is worth at these prices, and loads that come near to it."""
-    worth, points = [0.0], [np.zeros(len(price))]
+    values, points = [0.0], [np.zeros(len(price))]
     for stationary in _stationary(density, price, room):
         inside = (stationary >= -_SLACK * room).all(axis=1) & (
             stationary.sum(axis=1) <= room * (1 + _SLACK)
         )
         for q in stationary[inside]:
-            worth.append(float(0.5 * q @ density @ q - price @ q))
+            values.append(float(0.5 * q @ density @ q - price @ q))
             points.append(np.maximum(q, 0.0))
-    order = np.argsort(worth)[::-1]
-    return worth[int(order[0])], [points[i] for i in order[:5].tolist()]
+    order = np.argsort(values)[::-1]
+    return values[int(order[0])], [points[i] for i in order[:5].tolist()]
 
 
 def _stationary(density: Floats, price: Floats, room: float) -> Iterator[Floats]:

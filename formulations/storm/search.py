@@ -192,10 +192,10 @@ class FirstPlan:
         """Return (N,) states of the nodes that place everything and keep the rows."""
         states = self.states
         near = []
-        for k, worth in enumerate(values):
-            at = _best(worth, _LOOKED_AT)
+        for k, node_values in enumerate(values):
+            at = _best(node_values, _LOOKED_AT)
             full = np.full(len(states.gain), -np.inf)
-            full[states.fitting[k]] = worth
+            full[states.fitting[k]] = node_values
             number = states.fitting[k][at]
             near.append((full, number, states.counts(number)))
         whole = int(states.number(self.problem.inner.sizes))
@@ -203,14 +203,14 @@ class FirstPlan:
         last = len(self.of_node) - 1
         for row, k in enumerate(self.of_node.tolist()):
             longer = []
-            worth, number, counts = near[k]
+            node_values, number, counts = near[k]
             for loss, left, taken in beam:
                 chosen = [left, 0] if row < last else [left]
                 if row < last:
                     fits = np.flatnonzero((counts <= states.counts(np.array(left))).all(axis=1))
                     chosen += number[fits[:_BEAM]].tolist()
                 longer += [
-                    (loss - float(worth[state]), left - state, (*taken, state))
+                    (loss - float(node_values[state]), left - state, (*taken, state))
                     for state in sorted(set(chosen))
                     if self._fits[k, state]
                 ]

@@ -136,13 +136,13 @@ def scale(instance: Instance, rate: float, *, like: str | None = None, seed: int
         names = ", ".join(instance.resources[r] for r in driven)
         reason = f"has no load of {names} and no traffic: nothing grows with the input"
         raise InvalidInput(Problem("operators", None, reason, "give loads, or streams with rates"))
-    likes = _likes(instance, like)
+    like_nodes = _like_nodes(instance, like)
     ranges, reasons = ranges_of(instance, rate)
     least = {instance.operators.ids[o]: low for o, (low, _) in ranges.items()}
     reasons += _full_without_tasks(instance)
     if reasons:
         return Scaling(rate, least, infeasible=True, notes=tuple(reasons))
-    return _Search(instance, rate, ranges, likes, seed).run()
+    return _Search(instance, rate, ranges, like_nodes, seed).run()
 
 
 def _full_without_tasks(instance: Instance) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _ratio(whole: Floats, most: Floats) -> float:
         return float(np.where(whole > 0, whole / most, 0.0).max(initial=0.0))
 
 
-def _likes(instance: Instance, like: str | None) -> list[str]:
+def _like_nodes(instance: Instance, like: str | None) -> list[str]:
     """Return the nodes that further ones are like."""
     nodes = instance.nodes
     if like is not None:
@@ -234,9 +234,9 @@ class _Search:
     """The search of one rate, and what it knows to be impossible."""
 
     def __init__(
-        self, instance: Instance, rate: float, ranges: Any, likes: list[str], seed: int
+        self, instance: Instance, rate: float, ranges: Any, like_nodes: list[str], seed: int
     ) -> None:
-        self.instance, self.rate, self.seed, self.likes = instance, rate, seed, likes
+        self.instance, self.rate, self.seed, self.like_nodes = instance, rate, seed, like_nodes
         self.operators = list(ranges)
         self.low = np.array([low for low, _ in ranges.values()], dtype=np.int64)
         self.high = np.array([high or _UNBOUNDED for _, high in ranges.values()], dtype=np.int64)
@@ -272,7 +272,7 @@ class _Search:
     def pool(self, count: int) -> tuple[Instance, dict[str, str]]:
         """Return the instance with so many further nodes like each, and their names."""
         document, added = self.instance.to_dict(), dict[str, str]()
-        for like in self.likes:
+        for like in self.like_nodes:
             names = new_names(self.instance, like, count)
             add_nodes(document, like, names)
             added |= dict.fromkeys(names, like)
@@ -523,7 +523,7 @@ class _Search:
         fresh = sorted(set(assignment.values()) - self.present, key=_numbered)
         added: dict[str, str] = {}
         renamed: dict[str, str] = {}
-        for like in self.likes:
+        for like in self.like_nodes:
             fresh_like = [name for name in fresh if name.rpartition("-new")[0] == like]
             new = new_names(self.instance, like, len(fresh_like))
             renamed |= dict(zip(fresh_like, new, strict=True))

@@ -101,15 +101,15 @@ class BoxSearch:
         most = np.array([largest_share(int(n), k) for n, k in zip(low, groups, strict=True)])
         total = np.zeros(len(prices))
         for v, number in zip(self.first, self.number.tolist(), strict=True):
-            worth = np.zeros(len(prices))
-            seen = most_worth(
+            node_values = np.zeros(len(prices))
+            seen = value_contents(
                 counts.load, counts.each, counts.rate, counts.price, counts.room[v],
-                counts.link[v], least, most, high, prices, _CONTENTS, worth,
+                counts.link[v], least, most, high, prices, _CONTENTS, node_values,
             )  # fmt: skip
             self.work -= seen + _BOX
             if seen > _CONTENTS:
                 return False
-            total += number * worth
+            total += number * node_values
         # Σ π_o is what all operators together are worth; if all nodes hold less, something is
         # missing
         margin = prices.sum(axis=1) - total - _SAFE * np.abs(prices).sum(axis=1)
@@ -166,8 +166,8 @@ class BoxSearch:
             int(n) * max(0.0, float((x @ dual).max()))
             for n, x in zip(self.number, rows, strict=True)
         )
-        worth = float(dual @ sizes)
-        if worth <= paid + _SAFE * float(np.abs(dual) @ sizes):
+        task_value = float(dual @ sizes)
+        if task_value <= paid + _SAFE * float(np.abs(dual) @ sizes):
             return False
         price, start = np.zeros(len(tasks)), 0
         for o, n in enumerate(tasks.tolist()):  # of uneven shares the kinds follow each other
@@ -208,8 +208,8 @@ class BoxSearch:
 
 
 @kernel(steps=lambda load, prices: 300.0 * len(load) * len(prices))
-def most_worth(  # type: ignore[no-untyped-def]
-    load, each, rate, price, room, link, least, most, high, prices, limit, worth
+def value_contents(  # type: ignore[no-untyped-def]
+    load, each, rate, price, room, link, least, most, high, prices, limit, node_values
 ):
     """Find what a node may hold is worth at most, at numbers of tasks of a box.
 
@@ -218,7 +218,7 @@ def most_worth(  # type: ignore[no-untyped-def]
     `high`: (O,) most tasks.
     `prices`: (P, O) worth of all of an operator.
     `limit`: contents after which to stop.
-    `worth`: (P,) output: the most, 0 at least.
+    `node_values`: (P,) output: the most, 0 at least.
     Returns contents looked at; above the limit nothing is known.
     """
     operators, resources = load.shape
@@ -283,7 +283,7 @@ def most_worth(  # type: ignore[no-untyped-def]
                 for o in range(operators):
                     part = upper[o] if prices[p, o] > 0.0 else lower[o]
                     value += prices[p, o] * part
-                worth[p] = max(worth[p], value)
+                node_values[p] = max(node_values[p], value)
 
 
 # That no fewer nodes carry a rate, at whatever parallelism: parts of operators instead of tasks.
@@ -350,18 +350,18 @@ class PartsBound:
             if priced is None or priced[1] <= _SLACK:
                 return False
             price, _, paid = priced
-            worth, grown = [], False
+            part_values, grown = [], False
             for k, offer in enumerate(self.offers):
                 enough = float(price.sum()) * offer.cost / budget * (1 - 1e-6)
                 best, at = self._priced(k, price, float(paid[k]), enough)
                 if at is not None:
                     self.columns[k].append(at)
                     grown = True
-                worth.append((best, offer))
+                part_values.append((best, offer))
                 if self.programs > self.most:
                     return False
             # the parts that the nodes of such a cost are worth at most
-            if float(price.sum()) > _knapsack(worth, budget) * (1 + 1e-9) + _SLACK:
+            if float(price.sum()) > _knapsack(part_values, budget) * (1 + 1e-9) + _SLACK:
                 return True
             if not grown:
                 return False
@@ -521,10 +521,10 @@ class PartsBound:
         return (-heap[0][0] if heap else best), best_parts
 
 
-def _knapsack(worth: list[tuple[float, Offer]], budget: float) -> float:
+def _knapsack(part_values: list[tuple[float, Offer]], budget: float) -> float:
     """Return the most that fractions of nodes within a budget are worth."""
     total = 0.0
-    for best, offer in sorted(worth, key=lambda one: -one[0] / max(one[1].cost, 1e-300)):
+    for best, offer in sorted(part_values, key=lambda one: -one[0] / max(one[1].cost, 1e-300)):
         # fractions of nodes, most worth per cost first: more than any whole nodes are worth
         taken = min(offer.number, budget / offer.cost if offer.cost else np.inf)
         if best > 0 and taken > 0:

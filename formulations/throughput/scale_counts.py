@@ -158,7 +158,7 @@ class Counts:
             return False
         stride = np.append(np.cumprod(np.array(shape[:0:-1], dtype=np.int64))[::-1], 1)
         # more than any traffic inside: the cost of nodes comes first
-        dear = 4.0 * float(self.rate.sum()) + 1.0
+        node_price = 4.0 * float(self.rate.sum()) + 1.0
         value = np.full(states, -np.inf)
         value[0] = 0.0
         taken = np.zeros((len(self.cost), states), dtype=np.int32)
@@ -179,7 +179,7 @@ class Counts:
         for v, rows in enumerate(every):
             assert rows is not None
             filled = rows.sum(axis=1) > 0
-            gains = self.gain(rows, tasks) - dear * self.cost[v] * filled
+            gains = self.gain(rows, tasks) - node_price * self.cost[v] * filled
             steps = np.column_stack([rows, filled]).astype(np.int64) if counted else rows
             value = place_one(steps, steps @ stride, gains, value, np.array(shape), taken[v])
             chosen.append(steps)

@@ -536,8 +536,12 @@ def _around_a_migration(
 ) -> Part:
     """Take the ends of a migration, random nodes, and what migrates among them before others."""
     k = int(rng.choice(np.flatnonzero(migrates)))
-    drawn = [int(placement[k]), int(problem.home[k]), *rng.permutation(problem.num_nodes).tolist()]
-    nodes = np.array(list(dict.fromkeys(drawn))[:NODES], dtype=np.int64)
+    candidates = [
+        int(placement[k]),
+        int(problem.home[k]),
+        *rng.permutation(problem.num_nodes).tolist(),
+    ]
+    nodes = np.array(list(dict.fromkeys(candidates))[:NODES], dtype=np.int64)
     tasks = np.flatnonzero(np.isin(placement, nodes))
     shuffled = rng.permutation(tasks)
     first = np.argsort(placement[shuffled] == problem.home[shuffled], kind="stable")
@@ -552,8 +556,8 @@ def _choose(
     worst = int(breach.argmax())
     n = problem.num_nodes
     other = np.argsort(deviation * np.sign(deviation[worst]))[: max(2, n // 4)]
-    drawn = [worst, int(rng.choice(other)), *rng.permutation(n)[:NODES].tolist()]
-    nodes = np.array(list(dict.fromkeys(drawn))[:NODES], dtype=np.int64)
+    candidates = [worst, int(rng.choice(other)), *rng.permutation(n)[:NODES].tolist()]
+    nodes = np.array(list(dict.fromkeys(candidates))[:NODES], dtype=np.int64)
     tasks = np.flatnonzero(np.isin(placement, nodes))
     if len(tasks) > FREE:
         tasks = np.sort(rng.choice(tasks, FREE, replace=False))

@@ -122,7 +122,7 @@ def fill_slots(
     first_forced = math.floor(beta * len(components) + 1e-9)
     left = len(load)
     for position, executors in enumerate(components):
-        fed = holds[list(feeders[position])].any(axis=0)
+        has_feeder = holds[list(feeders[position])].any(axis=0)
         for executor in executors:
             fits = (executors_in < most) & (used + load[executor] <= capacity).all(axis=1)
             empty = executors_in == 0
@@ -130,7 +130,7 @@ def fill_slots(
             forced = position >= first_forced or left <= int(empty.sum())
             left -= 1
             # by preference; the capacity of a slot gives way last
-            for choice in (empty & forced & fits, fed & fits, fits, executors_in < most):
+            for choice in (empty & forced & fits, has_feeder & fits, fits, executors_in < most):
                 if choice.any():
                     chosen = np.flatnonzero(choice)
                     best = chosen[executors_in[chosen].argmin()]

@@ -138,8 +138,8 @@ def best_combination(problem: PatternProblem, patterns: Counts, seconds: float) 
     `patterns`: (P, G) different node contents.
     """
     gain = problem.gain(patterns)
-    worth = gain / np.maximum(patterns @ problem.load[:, 0], 1e-300)
-    best = np.sort(np.argsort(-worth, kind="stable")[:MOST_PATTERNS])
+    gain_per_load = gain / np.maximum(patterns @ problem.load[:, 0], 1e-300)
+    best = np.sort(np.argsort(-gain_per_load, kind="stable")[:MOST_PATTERNS])
     # a node may also stay empty
     empty = np.zeros((1, problem.num_classes), dtype=np.int64)
     patterns, gain = np.concatenate([patterns[best], empty]), np.append(gain[best], 0.0)

@@ -154,7 +154,7 @@ def give(fixed, begin, state, i, j, goal):
         most = min(most, state.deviation[i] + goal)
     if most <= 0.0:
         return 0
-    best, best_worth, largest = NOBODY, 0.0, 0.0
+    best, best_score, largest = NOBODY, 0.0, 0.0
     # heaviest first: key groups at home are numbered by ascending load
     for k in range(begin[i + 1] - 1, begin[i] - 1, -1):  # what came from elsewhere stays
         if state.place[k] != i:
@@ -164,11 +164,11 @@ def give(fixed, begin, state, i, j, goal):
             continue
         if not pays_for(price, budget, k, away(fixed, k, j), NOBODY, 0):
             continue
-        worth = fixed.load[k]
+        score = fixed.load[k]
         if fixed.uneven:
-            worth /= 0.05 + fixed.effort[k]
-        if worth > best_worth and fits(fixed, state, i, j, k, NOBODY):
-            best, best_worth = k, worth
+            score /= 0.05 + fixed.effort[k]
+        if score > best_score and fits(fixed, state, i, j, k, NOBODY):
+            best, best_score = k, score
             if not fixed.uneven:
                 break
     if best == NOBODY:
@@ -239,25 +239,25 @@ def mend_some(fixed, begin, state, goal, order, span, partners, patience, buffer
     n = len(state.deviation)
     one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)
     near, promise = np.empty(partners, np.int64), np.empty(partners)
-    hot, num_mended, at = 0, 0, first
-    while at < n and hot < work and hot - num_mended <= patience:
+    num_above, num_mended, at = 0, 0, first
+    while at < n and num_above < work and num_above - num_mended <= patience:
         side = at % 2  # from the highest down and from the lowest up in turn
         i = order[n - 1 - at // 2] if side == 0 else order[at // 2]
         at += 1
         over = state.deviation[i] > 0.0
         if over != (side == 0) or breach_of(fixed, i, state.deviation[i]) <= goal:
             continue
-        hot += 1
+        num_above += 1
         for _ in range(STEPS):
             count = most_promising(fixed, state, i, goal, span, near, promise)
             if not mend_node(
-                fixed, begin, state, i, goal, span, near, promise, count, hot, one, two
+                fixed, begin, state, i, goal, span, near, promise, count, num_above, one, two
             ):
                 break
             if breach_of(fixed, i, state.deviation[i]) <= goal:
                 num_mended += 1
                 break
-    return hot, num_mended, at
+    return num_above, num_mended, at
 
 
 @helper

@@ -100,19 +100,19 @@ def mend_all(fixed, state, goal, partners, one, two):
         # stable, so that plain and compiled runs make the same choices
         order = np.argsort(donor, kind="mergesort")
         takers = order[~fixed.leaving[order]]
-        hot, num_mended, turn = 0, 0, 0
+        num_above, num_mended, turn = 0, 0, 0
         for at in range(n - 1, -1, -1):
             for side in range(2):  # from the highest down and from the lowest up in turn
                 i = order[at] if side == 0 else order[n - 1 - at]
                 over = state.deviation[i] > 0.0
                 if over != (side == 0) or breach_of(fixed, i, state.deviation[i]) <= goal:
                     continue
-                hot += 1
+                num_above += 1
                 ranked = takers if over else order
                 if mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
                     num_mended += 1
                 turn += 1
-        if hot == 0:
+        if num_above == 0:
             return True
         if num_mended == 0:
             return False

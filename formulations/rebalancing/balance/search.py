@@ -355,10 +355,10 @@ class GoalSearch:
                 break
         patience = 8 + n // 50
         for _ in range(PASSES):
-            order, at, hot, num_mended = compiled.by_height(state), 0, 0, 0
+            order, at, num_above, num_mended = compiled.by_height(state), 0, 0, 0
             span = compiled.ranges(fixed, begin, state)
-            while at < n and hot - num_mended <= patience and not self._watch.over():
-                new_hot, new_mended, at = compiled.mend_some(
+            while at < n and num_above - num_mended <= patience and not self._watch.over():
+                new_above, new_mended, at = compiled.mend_some(
                     fixed,
                     begin,
                     state,
@@ -371,8 +371,8 @@ class GoalSearch:
                     at,
                     GOAL_SLICE,
                 )
-                hot, num_mended = hot + new_hot, num_mended + new_mended
-            if num_mended == 0 or hot - num_mended > patience or self._watch.over():
+                num_above, num_mended = num_above + new_above, num_mended + new_mended
+            if num_mended == 0 or num_above - num_mended > patience or self._watch.over():
                 break
         deviation = state.deviation
         breach = np.where(fixed.leaving, np.maximum(deviation, 0.0), np.abs(deviation))

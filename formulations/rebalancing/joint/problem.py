@@ -33,8 +33,8 @@ from formulations.rebalancing.balance.search import LARGE, search_balance
 from formulations.rebalancing.bound import (
     cannot_be_emptied,
     forced_moves_bound,
+    fractional_knapsack,
     impossible,
-    most_worth,
 )
 from formulations.rebalancing.problem import (
     ROUNDING,
@@ -479,12 +479,12 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     aim = aim or JointAim()
     balance = problem.balance
     each = {"traffic": 1.0, "weighted": aim.weights[0], "left": 0.0}[aim.goal]
-    worth = each * problem.rate[columns.pair]
+    gain = each * problem.rate[columns.pair]
     model = LinearModel("joint", sense="max")
     of = {"task": columns.task, "node": columns.node}
     y = model.add_variables("move", len(columns.task), upper=1.0, integer=True, of=of)
     w = model.add_variables(
-        "together", len(columns.pair), upper=1.0, integer=True, objective=worth,
+        "together", len(columns.pair), upper=1.0, integer=True, objective=gain,
         of=_of_pairs(problem, columns, np.arange(len(columns.pair))),
     )  # fmt: skip
     placing = _placing(problem, columns, y.indices, w.indices)
@@ -627,9 +627,9 @@ class Backbone:
         built = build_joint(self.problem, columns, aim)
         if self.rest is not None and aim.goal == "traffic":
             placing = built.placing
-            worth = self.moving[placing.task, placing.node]
+            moving_gain = self.moving[placing.task, placing.node]
             now = float(self.rest.rate[~self.rest.apart].sum())
-            built.model.set_objective(placing.column, worth, offset=now)
+            built.model.set_objective(placing.column, moving_gain, offset=now)
         return built
 
 
@@ -741,19 +741,19 @@ def collocation_bound(problem: JointProblem) -> float:
     """
     # what is together now stays so at best; the rest is a knapsack of items
     now = problem.collocated(problem.balance.home)
-    best = _most_bought(problem.balance, *_items(problem, most_moves(problem)))
+    best = _best_within_budgets(problem.balance, *_items(problem, most_moves(problem)))
     if problem.local:
-        best += _most_bought(problem.balance, *_local_items(problem))
+        best += _best_within_budgets(problem.balance, *_local_items(problem))
     return min(now + best, problem.total) * (1.0 + ROUNDING)
 
 
-def _most_bought(balance: BalanceProblem, worth: Floats, price: Floats) -> float:
+def _best_within_budgets(balance: BalanceProblem, gains: Floats, price: Floats) -> float:
     """Return what the best items are worth that the budgets pay."""
-    best = float(worth.sum())
+    best = float(gains.sum())
     if balance.most_moved is not None:
-        best = min(best, float(np.sort(worth)[::-1][: balance.most_moved].sum()))
+        best = min(best, float(np.sort(gains)[::-1][: balance.most_moved].sum()))
     for taken, most in zip(price.T, balance.budget.tolist(), strict=True):
-        best = min(best, float(most_worth(worth, taken, np.array([most]))[0]))
+        best = min(best, float(fractional_knapsack(gains, taken, np.array([most]))[0]))
     return best
 
 
@@ -764,17 +764,17 @@ def _local_items(problem: JointProblem) -> tuple[Floats, Floats]:
     send that are at home on one node and have no receiver there.
     """
     balance, home = problem.balance, problem.balance.home
-    worth = np.zeros(balance.num_tasks)
+    gains = np.zeros(balance.num_tasks)
     received: dict[bytes, tuple[Any, Any]] = {}
     for near in problem.local:
         alone = near.sources[~problem.has_receiver(near, home)]
-        worth[alone] += near.rate
+        gains[alone] += near.rate
         at = near.rate * np.bincount(home[alone], minlength=balance.num_nodes)
         some = near.targets.tobytes()
         received[some] = (near.targets, at + received[some][1] if some in received else at)
     for targets, at in received.values():
-        worth[targets] += at.max(initial=0.0)
-    return worth, balance.least(balance.price)
+        gains[targets] += at.max(initial=0.0)
+    return gains, balance.least(balance.price)
 
 
 def most_moves(problem: JointProblem) -> int:
@@ -796,8 +796,8 @@ def _items(problem: JointProblem, most: int) -> tuple[Floats, Floats]:
     joined = _best_home(task, home, rates, balance.num_tasks)
     joined += 0.5 * largest_rates(task, rates, most - 1, balance.num_tasks)
     some = np.flatnonzero(many > 0)
-    worth = np.concatenate([rate[alone], np.minimum(many, joined)[some]])
-    return worth, np.concatenate([np.minimum(price[u], price[v])[alone], price[some]])
+    gains = np.concatenate([rate[alone], np.minimum(many, joined)[some]])
+    return gains, np.concatenate([np.minimum(price[u], price[v])[alone], price[some]])
 
 
 def _best_home(task: Ints, home: Ints, rate: Floats, num_tasks: int) -> Floats:

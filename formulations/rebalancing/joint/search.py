@@ -134,12 +134,12 @@ def search_joint(
     return result
 
 
-def make_arcs(problem: JointProblem, task: Ints, node: Ints, worth: Floats) -> Arcs:
+def make_arcs(problem: JointProblem, task: Ints, node: Ints, scores: Floats) -> Arcs:
     """Return moves as arcs, the worthiest first; of equal ones the first stays."""
     from formulations.rebalancing.joint.kernel import Arcs
 
     home = problem.balance.home
-    order = np.lexsort((node, task, -worth))
+    order = np.lexsort((node, task, -scores))
     _, first = np.unique(np.column_stack([task, node])[order], axis=0, return_index=True)
     order = order[np.sort(first)]
     by_home = np.argsort(home[task[order]], kind="stable")
@@ -156,8 +156,8 @@ def partner_arcs(problem: JointProblem) -> Arcs:
     home, apart = problem.balance.home, problem.apart
     task = np.concatenate([problem.source[apart], problem.target[apart]])
     node = home[np.concatenate([problem.target[apart], problem.source[apart]])]
-    worth = np.concatenate([problem.rate[apart], problem.rate[apart]])
-    return make_arcs(problem, task, node, worth)
+    scores = np.concatenate([problem.rate[apart], problem.rate[apart]])
+    return make_arcs(problem, task, node, scores)
 
 
 def _is_outside(problem: JointProblem, place: Ints) -> bool:
@@ -476,7 +476,7 @@ class _Finding:
     def small(self, least: int, times: int) -> int:
         """Return how many columns a small model keeps."""
         assert self.result.relaxed is not None
-        return max(least, times * int((self.result.relaxed.worth > 0.5).sum()))
+        return max(least, times * int((self.result.relaxed.scores > 0.5).sum()))
 
     def solve_small(self, size: int, gap: float, nodes: int) -> None:
         """Solve the model over the most promising columns."""
@@ -566,7 +566,7 @@ class Relaxed:
     bound: float  # No placement over the model's columns has more; ``-inf`` where there is none.
     order: Ints  # Columns, most promising first.
     #: What the order is by: minus the reduced cost, above 0 for those in the LP's solution.
-    worth: Floats
+    scores: Floats
 
 
 def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
@@ -584,24 +584,24 @@ def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
     assert answer.reduced_costs is not None
     assert answer.row_duals is not None
     # columns of the LP's solution first, by value, then the others by reduced cost
-    worth = np.where(answer.x > 1e-9, 1.0 + answer.x, -answer.reduced_costs)
+    scores = np.where(answer.x > 1e-9, 1.0 + answer.x, -answer.reduced_costs)
     bound = -answer.objective + arrays.offset
-    order = np.argsort(-worth, kind="stable")
+    order = np.argsort(-scores, kind="stable")
     # the duals prove a bound whatever the tolerances of the LP solver
     proven = -dual_bound(*program, answer.row_duals) + arrays.offset
-    return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, worth)
+    return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, scores)
 
 
 def arcs_of(built: JointModel, relaxed: Relaxed, most: int) -> Arcs:
     """Return the most promising moves, for the annealing."""
     placing = built.placing
-    chosen = np.argsort(-relaxed.worth[placing.column], kind="stable")[:most]
+    chosen = np.argsort(-relaxed.scores[placing.column], kind="stable")[:most]
     # columns of staying pairs move only the partner: nothing to add for them
     return make_arcs(
         built.problem,
         placing.task[chosen],
         placing.node[chosen],
-        relaxed.worth[placing.column[chosen]],
+        relaxed.scores[placing.column[chosen]],
     )
 
 
@@ -613,7 +613,7 @@ def rounded(built: JointModel, relaxed: Relaxed, rng: np.random.Generator) -> In
     """
     balance, placing = built.problem.balance, built.placing
     placement, free = balance.home.copy(), np.ones(balance.num_tasks, dtype=np.bool_)
-    value = np.where(relaxed.worth > 1.0, relaxed.worth - 1.0, 0.0)
+    value = np.where(relaxed.scores > 1.0, relaxed.scores - 1.0, 0.0)
     chosen = np.flatnonzero(value[placing.column] > 0.0)
     chosen = chosen[np.argsort(placing.column[chosen], kind="stable")]
     parts = np.split(chosen, np.flatnonzero(np.diff(placing.column[chosen])) + 1)
