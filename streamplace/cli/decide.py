@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Decide once."""
     policy, file = guarded(args), StateFile(args.state, args.policy)
     instance = load_instance(args.instance)
-    with file.held():
+    with file.locked():
         state = file.load()
         policy.check(instance)
         decision = step(policy, state, instance, time.time() if args.now is None else args.now)
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             assert plan is not None
             plan.save(args.output)
         # after the plan: a state that knows of a plan which nobody has would be wrong
-        file.save(left(decision, state, carried_out=not args.dry_run))
+        file.save(state_after(decision, state, carried_out=not args.dry_run))
     if args.json:
         print_json(answer(decision, instance, args.policy), indent=None)
     else:
@@ -117,7 +117,7 @@ def step(policy: Policy, state: dict[str, Any], instance: Instance, now: float) 
     return decision
 
 
-def left(decision: Decision, state: dict[str, Any], carried_out: bool) -> dict[str, Any]:
+def state_after(decision: Decision, state: dict[str, Any], carried_out: bool) -> dict[str, Any]:
     """Return what the policy is to be given the next time."""
     if carried_out:
         return decision.state

@@ -91,12 +91,12 @@ def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
         raise InvalidInput(Problem("tasks[].node", None, reason, remedy))
     for plan in plans:
         check_belongs(instance, plan)
-    found = [
+    sides = [
         _Side(name, evaluate(instance, plan), plan) for name, plan in zip(names, plans, strict=True)
     ]
-    if len(found) == 1:
-        found.insert(0, _Side("current", evaluate_indices(instance, instance.tasks.node)))
-    return found[0], found[1]
+    if len(sides) == 1:
+        sides.insert(0, _Side("current", evaluate_indices(instance, instance.tasks.node)))
+    return sides[0], sides[1]
 
 
 def _moves(instance: Instance, before: _Side, after: _Side) -> _Moves:

@@ -111,10 +111,10 @@ class _Case(NamedTuple):
 
 def _cases(args: argparse.Namespace, instance: Instance, plan: Plan) -> list[_Case]:
     """Judge the plan in each case that was asked for."""
-    found = []
+    cases = []
     for case in cases_of(args):
         changed = without_limits(altered(instance, case), args.ignore)
         carried = carry(instance, changed, plan, replace=args.replace)
         judged = evaluate_indices(changed, carried.node, carried.slot, args.objective or "")
-        found.append(_Case(words(case), changed, carried, judged))
-    return found
+        cases.append(_Case(words(case), changed, carried, judged))
+    return cases

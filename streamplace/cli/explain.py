@@ -74,37 +74,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Explain an instance, or a plan for it; in each case that is asked for."""
     given = load_instance(args.instance)
-    found, documents = [], []
+    explanations, documents = [], []
     for case in cases_of(args) or [[]]:
         instance = without_limits(altered(given, case), args.ignore)
-        found.append(_explained(args, given, instance))
+        explanations.append(_explained(args, given, instance))
         if args.json:
-            documents.append({**found[-1].to_dict(instance), "case": words(case)})
+            documents.append({**explanations[-1].to_dict(instance), "case": words(case)})
         else:
-            _print(instance, found[-1], words(case) if case else "", full=args.full)
+            _print(instance, explanations[-1], words(case) if case else "", full=args.full)
     if args.json:
         print_json(documents if len(documents) > 1 else documents[0])
-    return int(max(_exit_code(one) for one in found))
+    return int(max(_exit_code(one) for one in explanations))
 
 
-def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> None:
+def _print(instance: Instance, explanation: Explanation, case: str, *, full: bool) -> None:
     console = answer_console()
     if case:
         console.print(f"\nwhat if {case}", style="bold")
-    if found.departs:
-        console.print(departs_line(found.departs), soft_wrap=True)
-    if found.carried is not None:
-        print_carried(console, instance, found.carried)
-    print_explanation(console, instance, found, full=full)
+    if explanation.departs:
+        console.print(departs_line(explanation.departs), soft_wrap=True)
+    if explanation.carried is not None:
+        print_carried(console, instance, explanation.carried)
+    print_explanation(console, instance, explanation, full=full)
 
 
 def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
     warm_up()  # compiling is no part of the time limit
     ends = time.perf_counter() + args.time_limit
-    found = why_infeasible(instance, args.time_limit) if args.plan is None else None
-    if found is not None and found.feasible is False:
-        return found
-    return _of_plan(args, given, instance, found, ends)
+    explanation = why_infeasible(instance, args.time_limit) if args.plan is None else None
+    if explanation is not None and explanation.feasible is False:
+        return explanation
+    return _of_plan(args, given, instance, explanation, ends)
 
 
 def _of_plan(
@@ -119,8 +119,10 @@ def _of_plan(
         plan = load_plan(args.plan)
         check_belongs(given, plan)
         carried = carry(given, instance, plan, replace=args.replace)
-        found = why_plan(instance, plan.method, carried.node, args.objective, slot=carried.slot)
-        return replace(found, carried=carried)
+        explanation = why_plan(
+            instance, plan.method, carried.node, args.objective, slot=carried.slot
+        )
+        return replace(explanation, carried=carried)
     # the search for conflicts may have taken all: a plan gets 5 % in any case
     remaining = max(ends - time.perf_counter(), 0.05 * args.time_limit)
     began = time.perf_counter()
@@ -141,19 +143,21 @@ def _of_plan(
         )
         return replace(of_witness, notes=(note,))
     node = result.plan.node_indices(instance)
-    found = why_plan(instance, result.method, node, name, slot=result.plan.slot_indices(instance))
+    explanation = why_plan(
+        instance, result.method, node, name, slot=result.plan.slot_indices(instance)
+    )
     spent = time.perf_counter() - began
     # a second at least: twice the time of a quick solve is too little on a busy machine
     seconds = min(max(1.0, 2 * spent), ends - time.perf_counter())
-    binding = priced(instance, found, result, seconds)
+    binding = priced(instance, explanation, result, seconds)
     return replace(
-        found, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap,
+        explanation, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap,
         departs=result.departs,
     )  # fmt: skip
 
 
-def _exit_code(found: Explanation) -> ExitCode:
-    if found.feasible is False:
+def _exit_code(explanation: Explanation) -> ExitCode:
+    if explanation.feasible is False:
         return ExitCode.INFEASIBLE
-    has_plan = found.evaluation is not None and found.evaluation.feasible
+    has_plan = explanation.evaluation is not None and explanation.evaluation.feasible
     return ExitCode.OK if has_plan else ExitCode.NO_PLAN

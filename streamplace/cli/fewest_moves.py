@@ -85,8 +85,8 @@ class Fewest(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        found = {"within": self.within, "of": vars(self.best), "moves": self.moves}
-        return {**found, "at_least": self.at_least, "proved": self.proved}
+        fields = {"within": self.within, "of": vars(self.best), "moves": self.moves}
+        return {**fields, "at_least": self.at_least, "proved": self.proved}
 
     def __str__(self) -> str:
         """Say it in a line, and what is not proved of it."""
@@ -131,11 +131,11 @@ class Asking:
         Otherwise tasks would stay there to save moves. What is proved of it holds for all plans
         that leave no more on leaving nodes than the result's.
         """
-        found = self.relaxed
-        weighed = self.objective.weighs_leaving or not found.nodes.leaving.any()
-        if weighed or self.left(self.node) or not may_be_rewritten(found):
-            return found
-        return without_leaving(found, may_stay=False)
+        relaxed = self.relaxed
+        weighed = self.objective.weighs_leaving or not relaxed.nodes.leaving.any()
+        if weighed or self.left(self.node) or not may_be_rewritten(relaxed):
+            return relaxed
+        return without_leaving(relaxed, may_stay=False)
 
     @cached_property
     def node(self) -> Ints:
@@ -256,8 +256,8 @@ def fewest_within(asking: Asking, share: float) -> tuple[Result, Fewest | None]:
         interrupted = True
     fewest = Fewest(share, search.best, search.least.moves, search.low, search.by)
     slot = None if search.plan is None else search.plan.slot_indices(asking.instance)
-    found = with_plan(asking.instance, result, search.least.node, str(fewest), slot)
-    return replace(found, termination=Termination.INTERRUPTED) if interrupted else found, fewest
+    fewer = with_plan(asking.instance, result, search.least.node, str(fewest), slot)
+    return replace(fewer, termination=Termination.INTERRUPTED) if interrupted else fewer, fewest
 
 
 @dataclass
@@ -298,15 +298,15 @@ class _Search:
         """Whether the two meet."""
         return self.low >= self.least.moves
 
-    def take(self, found: Result | None, most: int) -> bool:
+    def take(self, result: Result | None, most: int) -> bool:
         """Take a plan that is near enough and has fewer moves; whether there is one."""
-        if found is not None and found.termination is Termination.INTERRUPTED:
+        if result is not None and result.termination is Termination.INTERRUPTED:
             raise KeyboardInterrupt
-        point = None if found is None else self.asking.point(found)
+        point = None if result is None else self.asking.point(result)
         if point is None or point.moves > most or not point.value.as_good_as(self.worst):
             return False
-        assert found is not None
-        self.least, self.plan = point, found.plan
+        assert result is not None
+        self.least, self.plan = point, result.plan
         return True
 
     def raise_low(self, moves: int, by: str) -> None:
@@ -316,12 +316,12 @@ class _Search:
 
     def ask(self) -> None:
         """Ask for the fewest moves, with the objective as a limit."""
-        found = None if self.closed else self.asking.fewest(self.worst)
-        if found is None:
+        result = None if self.closed else self.asking.fewest(self.worst)
+        if result is None:
             return
-        self.take(found, self.least.moves - 1)
-        if found.bound is not None and all(word.startswith(_FLOOR) for word in found.assumes):
-            self.raise_low(math.ceil(found.bound - 1e-6), found.method)
+        self.take(result, self.least.moves - 1)
+        if result.bound is not None and all(word.startswith(_FLOOR) for word in result.assumes):
+            self.raise_low(math.ceil(result.bound - 1e-6), result.method)
 
     def halve(self) -> None:
         """Ask for the best objective with ever fewer moves; what is not found counts as none."""
@@ -330,11 +330,11 @@ class _Search:
             middle = (first + self.least.moves) // 2
             # halvings that are left, each with the same time
             parts = (self.least.moves - first).bit_length()
-            found = self.asking.budgeted(middle, self.asking.seconds_left(_PROVING) / parts)
-            if self.take(found, middle):
+            result = self.asking.budgeted(middle, self.asking.seconds_left(_PROVING) / parts)
+            if self.take(result, middle):
                 continue
-            if self._excluded(found):
-                self.raise_low(middle + 1, found.method if found else "")
+            if self._excluded(result):
+                self.raise_low(middle + 1, result.method if result else "")
             # not found, perhaps not proved: `first` guides the search alone, `low` is proved
             first = middle + 1
 
@@ -342,20 +342,20 @@ class _Search:
         """Ask an exact method for one move fewer, until it proves that there is no such plan."""
         while not self.closed:
             fewer = self.least.moves - 1
-            found = self.asking.budgeted(fewer, self.asking.seconds_left(), exact=True)
-            if self.take(found, fewer):
+            result = self.asking.budgeted(fewer, self.asking.seconds_left(), exact=True)
+            if self.take(result, fewer):
                 continue
-            if self._excluded(found):
-                self.raise_low(fewer + 1, found.method if found else "")
+            if self._excluded(result):
+                self.raise_low(fewer + 1, result.method if result else "")
             return
 
-    def _excluded(self, found: Result | None) -> bool:
+    def _excluded(self, result: Result | None) -> bool:
         """Whether a result with a budget proves that no plan within it is near enough."""
-        if found is None or found.termination is Termination.INFEASIBLE:
-            return found is not None
-        if found.objective is None or found.bound_of != "problem":
+        if result is None or result.termination is Termination.INFEASIBLE:
+            return result is not None
+        if result.objective is None or result.bound_of != "problem":
             return False
-        return self.worst.better_than(found.objective.with_value(found.bound))
+        return self.worst.better_than(result.objective.with_value(result.bound))
 
 
 def check_moves(instance: Instance, flag: str, value: str) -> None:
@@ -374,16 +374,18 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: An
     """Return the result with another plan, judged anew: within a share of the best, if not best."""
     assert result.objective is not None
     objective = find_objective(result.objective.name)
-    found = evaluate_indices(without_limits(instance, result.ignored), node, slot, objective.name)
-    value = objective.of(found.objective(objective.name))
-    gap = objective.gap(value.value, result.bound, objective.reference_of(found))
+    evaluation = evaluate_indices(
+        without_limits(instance, result.ignored), node, slot, objective.name
+    )
+    value = objective.of(evaluation.objective(objective.name))
+    gap = objective.gap(value.value, result.bound, objective.reference_of(evaluation))
     # an optimum that is given up in part is one within a gap
     ended = result.termination
     if ended is Termination.OPTIMAL and (gap is None or gap > objective.optimal_gap):
         ended = Termination.GAP_REACHED
     plan = Plan.from_indices(instance, node, slot, result.method, result.versions)
     return replace(
-        result, termination=ended, plan=plan, evaluation=found, objective=value, gap=gap,
+        result, termination=ended, plan=plan, evaluation=evaluation, objective=value, gap=gap,
         objective_levels=(), moves=moves_of(instance, node), most_of_gain=None,
         notes=(*result.notes, note),
     )  # fmt: skip
@@ -406,8 +408,8 @@ def curve_of(asking: Asking, by: str) -> Curve:
         fewer = fewer[fewer > 0]
         for number, moves in enumerate(fewer.tolist()):
             part = asking.seconds_left() / (len(fewer) - number)
-            found = asking.budgeted(moves, part)
-            points += [] if found is None else filter(None, [asking.point(found)])
+            result = asking.budgeted(moves, part)
+            points += [] if result is None else filter(None, [asking.point(result)])
     worthwhile: list[Point] = []
     for point in sorted(points, key=lambda p: getattr(p, by)):
         if not worthwhile or point.value.better_than(worthwhile[-1].value):

@@ -135,12 +135,12 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is not known is refused here, where the options that there are, are known."""
-        found, rest = super().parse_known_args(args, namespace)
+        parsed, rest = super().parse_known_args(args, namespace)
         if rest:
             wrong = next((word for word in rest if word.startswith("-")), "").partition("=")[0]
             hint = _close(wrong, list(self._option_string_actions))
             self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
-        return found, rest
+        return parsed, rest
 
 
 @cache
@@ -151,13 +151,13 @@ def commands() -> tuple[Command, ...]:
     """
     from optim.plugins import entries
 
-    found = list(OWN)
+    loaded = list(OWN)
     for name, entry in entries(GROUP).items():
         try:
-            found += entry.point.load()
+            loaded += entry.point.load()
         except Exception as error:  # whatever the other distribution's module does
             logger.info("commands of %s (%s) cannot be loaded: %s", name, entry.package, error)
-    return tuple(found)
+    return tuple(loaded)
 
 
 def build_parser(chosen: str | None = None, offered: Sequence[Command] | None = None) -> Parser:
@@ -193,12 +193,12 @@ def build_parser(chosen: str | None = None, offered: Sequence[Command] | None = 
     return parser
 
 
-def _listed(found: Sequence[Command]) -> str:
+def _listed(shown: Sequence[Command]) -> str:
     """Return the commands under the headings of their groups."""
-    headings = dict.fromkeys((*GROUPS, *(command.group for command in found)))
+    headings = dict.fromkeys((*GROUPS, *(command.group for command in shown)))
     lines = [DESCRIPTION]
     for heading in headings:
-        of_group = [command for command in found if command.group == heading]
+        of_group = [command for command in shown if command.group == heading]
         lines += ["", f"{heading}:"] if of_group else []
         lines += [f"  {command.name:10} {command.help}" for command in of_group]
     return "\n".join(lines)
@@ -295,13 +295,13 @@ def _complete() -> None:
 
 def _with_signs(arguments: list[str]) -> list[str]:
     """Join ``--objective`` with a sum that begins with a minus: argparse takes it for an option."""
-    found: list[str] = []
+    words: list[str] = []
     for word in arguments:
-        if found and found[-1] == "--objective" and word[:1] == "-" and word[1:2] != "-":
-            found[-1] += f"={word}"
+        if words and words[-1] == "--objective" and word[:1] == "-" and word[1:2] != "-":
+            words[-1] += f"={word}"
         else:
-            found.append(word)
-    return found
+            words.append(word)
+    return words
 
 
 def _dispatch(arguments: list[str], debug: bool) -> int:
@@ -366,8 +366,8 @@ def _unknown_command(word: str, names: list[str]) -> str:
 
 def _near_choice(message: str) -> str:
     """Return the choice that is meant by argparse's message about another one, if any."""
-    found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
-    return "" if found is None else _close(found[1], re.findall(r"[\w.-]+", found[2]))
+    match = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+    return "" if match is None else _close(match[1], re.findall(r"[\w.-]+", match[2]))
 
 
 def _close(word: str, names: list[str]) -> str:

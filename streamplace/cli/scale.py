@@ -68,45 +68,47 @@ def run(args: argparse.Namespace) -> int:
         reason = "needs standard output for itself"
         raise InvalidInput(Problem("--json", None, reason, "the plan stands in it: leave -o out"))
     instance = load_instance(args.instance)
-    found = [scale(instance, rate, like=args.like, seed=args.seed) for rate in rates]
-    if args.output is not None and found[0].plan is not None:
-        write_document(args.output, found[0].plan.to_json())
+    scalings = [scale(instance, rate, like=args.like, seed=args.seed) for rate in rates]
+    if args.output is not None and scalings[0].plan is not None:
+        write_document(args.output, scalings[0].plan.to_json())
     if args.json:
-        print_json([one.to_dict() for one in found] if len(found) > 1 else found[0].to_dict())
+        print_json(
+            [one.to_dict() for one in scalings] if len(scalings) > 1 else scalings[0].to_dict()
+        )
     else:
-        _print(instance, found, args.output)
+        _print(instance, scalings, args.output)
     if not args.quiet:
-        for note in dict.fromkeys(note for one in found for note in one.notes):
+        for note in dict.fromkeys(note for one in scalings for note in one.notes):
             talk_console().print(f"note: {note}", soft_wrap=True)
-    if any(one.infeasible for one in found):
+    if any(one.infeasible for one in scalings):
         return int(ExitCode.INFEASIBLE)
-    return int(ExitCode.OK if all(one.plan is not None for one in found) else ExitCode.NO_PLAN)
+    return int(ExitCode.OK if all(one.plan is not None for one in scalings) else ExitCode.NO_PLAN)
 
 
-def _print(instance: Instance, found: list[Scaling], output: str | None) -> None:
+def _print(instance: Instance, scalings: list[Scaling], output: str | None) -> None:
     """Print a table with a column for each rate."""
     console = console_beside(output)
     now = {name: int(n) for name, n in zip(
         instance.operators.ids, instance.operators.num_tasks, strict=True)}  # fmt: skip
     rows = [
-        [name, str(count), *(str(one.parallelism.get(name, "")) for one in found)]
+        [name, str(count), *(str(one.parallelism.get(name, "")) for one in scalings)]
         for name, count in now.items()
     ]
-    for k, level in enumerate(next((one.levels for one in found if one.levels), ())):
-        values = [_level(one.levels[k]) if one.levels else "" for one in found]
+    for k, level in enumerate(next((one.levels for one in scalings if one.levels), ())):
+        values = [_level(one.levels[k]) if one.levels else "" for one in scalings]
         rows.append([level.name, "", *values])
     rates = [
         "" if one.evaluation is None or one.evaluation.sustainable_rate is None
         else number(one.evaluation.sustainable_rate)
-        for one in found
+        for one in scalings
     ]  # fmt: skip
     rows.append(["sustainable_rate", "", *rates])
-    heads = ["", "now", *(f"{number(one.rate)} ×" for one in found)]
+    heads = ["", "now", *(f"{number(one.rate)} ×" for one in scalings)]
     table = plain_table(heads, right=heads[1:])
     for cells in rows:
         table.add_row(*map(printable, cells))
     console.print(table)
-    for one in found:
+    for one in scalings:
         if one.plan is None:
             why = "infeasible, proven" if one.infeasible else "no plan found"
             console.print(f"{number(one.rate)} × current input: {why}", style="bold red")

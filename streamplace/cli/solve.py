@@ -381,13 +381,13 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check_files(files: Mapping[str, Path], instance: str) -> None:
     """Refuse, before any time is spent, outputs that could not be written, or not side by side."""
-    taken: dict[Path, str] = {}
+    flag_of: dict[Path, str] = {}
     for flag, path in files.items():
         _check_writable(flag, path, instance)
         if flag == "--plot" and path.suffix.lower() not in _DRAWN:
             reason, remedy = "has no suffix of an image", f"end it in {', '.join(_DRAWN)}"
             raise InvalidInput(Problem(flag, str(path), reason, remedy))
-        other = taken.setdefault(path.resolve(), flag)
+        other = flag_of.setdefault(path.resolve(), flag)
         if other != flag and not is_special(path):
             reason, remedy = f"is the file of {other}, too", "choose another place"
             raise InvalidInput(Problem(flag, str(path), reason, remedy))
@@ -429,8 +429,8 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result, busy
         # the proof is of the file's bytes, which have to be made first
         making = TEXT_SECONDS * instance.num_tasks
         return grade.affordable(result, lambda: instance.to_json().encode(), making, busy)
-    named = args.instance != STDIN
-    text = read_bytes(args.instance) if named else instance.to_json().encode()
+    is_file = args.instance != STDIN
+    text = read_bytes(args.instance) if is_file else instance.to_json().encode()
     began = time.perf_counter()
     result, document = grade.insisted(result, text)
     if document is not None:

@@ -82,17 +82,17 @@ def run(args: argparse.Namespace) -> int:
         reason, remedy = "needs -o FILE: the files go into FILE.run", "name a file"
         raise InvalidInput(Problem("--files", args.files, reason, remedy))
     instance = load_instance(args.instance)
-    found = steps(
+    sequence = steps(
         instance, load_plan(args.plan), transient=args.transient, copy_rate=args.copy_rate,
         per_node=args.per_node or _PER_NODE.get(instance.labels.get("system", ""), 1),
         parking=not args.no_parking,
     )  # fmt: skip
-    if found.found:
-        found = with_lists(instance, found)
-    if args.rollback is not None and found.found:
-        found = found.rollback(args.rollback)
-    if args.output is not None and found.found:
-        write_document(args.output, steps_text(found))
+    if sequence.found:
+        sequence = with_lists(instance, sequence)
+    if args.rollback is not None and sequence.found:
+        sequence = sequence.rollback(args.rollback)
+    if args.output is not None and sequence.found:
+        write_document(args.output, steps_text(sequence))
         # by the written file, as `run-steps` will read it
         if args.files is not None:
             folder = Path(f"{args.output}.run")
@@ -102,52 +102,54 @@ def run(args: argparse.Namespace) -> int:
             if not args.quiet:
                 tell(ledger)
     if args.json:
-        print_json(found.to_dict())
+        print_json(sequence.to_dict())
     else:
-        print_steps(console_beside(args.output), instance, found)
-    if found.found:
+        print_steps(console_beside(args.output), instance, sequence)
+    if sequence.found:
         return int(ExitCode.OK)
-    return int(ExitCode.INFEASIBLE if found.proven and args.no_parking else ExitCode.NO_PLAN)
+    return int(ExitCode.INFEASIBLE if sequence.proven and args.no_parking else ExitCode.NO_PLAN)
 
 
-def print_steps(console: Console, instance: Instance, found: Steps) -> None:
+def print_steps(console: Console, instance: Instance, sequence: Steps) -> None:
     """Print the batches, or why there are none."""
-    if not found.found:
-        _print_blocked(console, instance, found)
+    if not sequence.found:
+        _print_blocked(console, instance, sequence)
         return
-    if not found.batches:
+    if not sequence.batches:
         console.print("no moves: the plan is the present placement")
         return
-    batches = "1 batch" if len(found.batches) == 1 else f"{len(found.batches)} batches"
-    heading = f"{plural(found.num_moves, 'move')} in {batches}"
-    if found.seconds[0] is not None:
-        heading += f", {duration(sum(s or 0.0 for s in found.seconds))} of copying"
+    batches = "1 batch" if len(sequence.batches) == 1 else f"{len(sequence.batches)} batches"
+    heading = f"{plural(sequence.num_moves, 'move')} in {batches}"
+    if sequence.seconds[0] is not None:
+        heading += f", {duration(sum(s or 0.0 for s in sequence.seconds))} of copying"
     console.print(heading, style="bold")
-    if found.parked:
-        names = ", ".join(instance.tasks.ids[t] for t in found.parked[:SHOWN_MOVES])
+    if sequence.parked:
+        names = ", ".join(instance.tasks.ids[t] for t in sequence.parked[:SHOWN_MOVES])
         console.print(f"parked on a third node for a while: {names}", soft_wrap=True)
-    for k, batch in enumerate(found.batches[:SHOWN_BATCHES], 1):
+    for k, batch in enumerate(sequence.batches[:SHOWN_BATCHES], 1):
         moves = [move.to_dict(instance) for move in batch[:SHOWN_MOVES]]
         listed = ", ".join(f"{m['task']} {m['from'] or 'nowhere'} → {m['to']}" for m in moves)
         rest = f" and {len(batch) - SHOWN_MOVES} more" if len(batch) > SHOWN_MOVES else ""
-        seconds = found.seconds[k - 1]
+        seconds = sequence.seconds[k - 1]
         spent = "" if seconds is None else f"{duration(seconds):>9}"
         console.print(f"{k:>5}{spent}  {listed}{rest}", soft_wrap=True)
-    if found.exchanged:
-        some = [" and ".join(instance.tasks.ids[m.task] for m in step) for step in found.exchanged]
+    if sequence.exchanged:
+        some = [
+            " and ".join(instance.tasks.ids[m.task] for m in step) for step in sequence.exchanged
+        ]
         more = f"; {len(some) - SHOWN_MOVES} more" if len(some) > SHOWN_MOVES else ""
         listed = "; ".join(some[:SHOWN_MOVES])
         console.print(f"one step, by copies that are there: {listed}{more}", soft_wrap=True)
-    for note in found.notes:
+    for note in sequence.notes:
         console.print(f"note: {note}", soft_wrap=True)
-    if len(found.batches) > SHOWN_BATCHES:
-        console.print(f"      and {len(found.batches) - SHOWN_BATCHES} more; --json lists all")
+    if len(sequence.batches) > SHOWN_BATCHES:
+        console.print(f"      and {len(sequence.batches) - SHOWN_BATCHES} more; --json lists all")
 
 
-def _print_blocked(console: Console, instance: Instance, found: Steps) -> None:
-    proof = "proven: no order without parking" if found.proven else "no order found"
+def _print_blocked(console: Console, instance: Instance, sequence: Steps) -> None:
+    proof = "proven: no order without parking" if sequence.proven else "no order found"
     console.print(f"{proof} keeps every rule on the way", style="bold red")
-    for blocked in found.blocked[:SHOWN_BLOCKED]:
+    for blocked in sequence.blocked[:SHOWN_BLOCKED]:
         move = blocked.move.to_dict(instance)
         has = f"needs {number(blocked.needed)}, has {number(blocked.available)}"
         waits = [instance.tasks.ids[other.task] for other in blocked.waits_for[:3]]

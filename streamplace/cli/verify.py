@@ -90,10 +90,10 @@ def tell_verdict(
     `work`: of a submission: what `--json` reports beside the verdict.
     """
     if args.json:
-        found = None if verdict is None else verdict.to_dict()
+        content = None if verdict is None else verdict.to_dict()
         if work is not None:
-            found = {"submitted": verdict is not None, **work, "verdict": found}
-        print_json(found, indent=None)
+            content = {"submitted": verdict is not None, **work, "verdict": content}
+        print_json(content, indent=None)
     else:
         sys.stdout.write("fits, and was not submitted\n" if verdict is None else verdict.text())
     return 0 if verdict is None or verdict.holds else 1

@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print versions of streamplace, Python, the solvers, the libraries, and the Java in use."""
-    found = gather()
+    versions = gather()
     if args.json:
-        print_json(found)
+        print_json(versions)
     else:
-        width = max(len(name) for part in found.values() for name in part)
+        width = max(len(name) for part in versions.values() for name in part)
         lines = []
-        for part, entries in found.items():
+        for part, entries in versions.items():
             lines.append(part)
             lines += [
                 f"  {name:<{width}}  {value or 'not there'}" for name, value in entries.items()

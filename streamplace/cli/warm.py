@@ -120,10 +120,10 @@ def _solve(name: str) -> tuple[bool, float, bool]:
     # no instance is small: every kernel is compiled
     compiled.SMALL = -1
     began = time.perf_counter()
-    taken = [_takes(name, instance, None) for instance in _small()]
+    suited = [_takes(name, instance, None) for instance in _small()]
     for objective in get_method(name).objectives[1:]:
         any(_takes(name, instance, objective) for instance in _small())
-    return any(taken), time.perf_counter() - began, progress.is_kept()
+    return any(suited), time.perf_counter() - began, progress.is_kept()
 
 
 def _takes(name: str, instance: Instance, objective: str | None) -> bool:

@@ -294,18 +294,20 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
         row = dict(zip(headings, values, strict=False))
         task = _index_of(row.get("task", ""), instance.tasks.index)
         place = _index_of(row.get(column, ""), instance.nodes.index)
-        given = row.get("slot", "").strip()
+        slot_text = row.get("slot", "").strip()
         if task < 0 or seen[max(0, task)]:
             reason = "is no task of the instance" if task < 0 else "stands twice"
             problems.append(Problem(line, row.get("task"), reason))
         elif place < 0:
             problems.append(Problem(line, row.get(column), "is no node of the instance"))
-        elif given and not is_whole(given):
-            problems.append(Problem(line, given[:40], "is no slot", "a whole number, or nothing"))
+        elif slot_text and not is_whole(slot_text):
+            problems.append(
+                Problem(line, slot_text[:40], "is no slot", "a whole number, or nothing")
+            )
         else:
             # without a slot column, or with an empty cell, none is decided
             seen[task], node[task] = True, place
-            slot[task] = int(given) if given else -1
+            slot[task] = int(slot_text) if slot_text else -1
         if len(problems) > 1000:
             break
     if whole and not seen.all() and not problems:

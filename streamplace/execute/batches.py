@@ -140,15 +140,15 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
     for task, source in starts.items():
         # a way back begins in the middle: not where the instance has its tasks
         node[tasks[task]] = nodes[source]
-    found = [node.copy()]
+    states = [node.copy()]
     for batch in batches:
         for path, move in batch:
             if node[tasks[move.task]] != nodes[move.source]:
                 ledger.problem(f"{path}.from", move.source, "is not where it is")
             node[tasks[move.task]] = nodes[move.target]
-        found.append(node.copy())
+        states.append(node.copy())
     ledger.check()
-    return found
+    return states
 
 
 def batch_files(
@@ -200,10 +200,10 @@ def reassignment(
 
     Only lists that differ are in it.
     """
-    found = kafka.changes(instance, before, after, ledger, whole=False, back=back)
+    changed = kafka.changes(instance, before, after, ledger, whole=False, back=back)
     ledger.check()
-    listed = ((c.partition.key, c.after.replicas) for c in found if c.is_listed)
-    texts, led = {"": kafka.reassignment(listed)}, kafka.elected(found)
+    listed = ((c.partition.key, c.after.replicas) for c in changed if c.is_listed)
+    texts, led = {"": kafka.reassignment(listed)}, kafka.elected(changed)
     if led:
         texts[kafka.ELECTION] = kafka.elections(led)
     return texts

@@ -74,8 +74,8 @@ class System(ABC):
     def place_counts(self, instance: Instance, plan: Plan | None = None) -> Counter[object]:
         """Return what has to be the same for a plan to be what runs: each task and its node."""
         node = instance.tasks.node if plan is None else plan.node_indices(instance)
-        named = zip(instance.tasks.ids, node.tolist(), strict=True)
-        return Counter((task, instance.nodes.ids[n] if n >= 0 else None) for task, n in named)
+        pairs = zip(instance.tasks.ids, node.tolist(), strict=True)
+        return Counter((task, instance.nodes.ids[n] if n >= 0 else None) for task, n in pairs)
 
     def apply(self, instance: Instance, plan: Plan) -> str | None:
         """Carry a plan out; return what is not as planned at the end, ``None`` where all is.
@@ -117,9 +117,9 @@ class Flink(System):
     def place_counts(self, instance: Instance, plan: Plan | None = None) -> Counter[object]:
         """Count each operator's tasks by node: which index runs where is Flink's choice."""
         node = instance.tasks.node if plan is None else plan.node_indices(instance)
-        named = zip(instance.tasks.operator.tolist(), node.tolist(), strict=True)
+        pairs = zip(instance.tasks.operator.tolist(), node.tolist(), strict=True)
         ids, nodes = instance.operators.ids, instance.nodes.ids
-        return Counter((ids[o] if o >= 0 else None, nodes[n] if n >= 0 else None) for o, n in named)
+        return Counter((ids[o] if o >= 0 else None, nodes[n] if n >= 0 else None) for o, n in pairs)
 
     def check_apply(self) -> None:
         """Refuse to begin without a command."""
@@ -235,8 +235,8 @@ class Loop:
             raise InvalidInput(Problem("--state", str(self.folder), reason)) from None
         reason = "is in use by another controller"
         remedy = "end it, or watch another system: one controller decides at a time"
-        taken = Problem("--state", str(self.folder), reason, remedy)
-        with Lock(self.folder / "lock").alone(taken):
+        problem = Problem("--state", str(self.folder), reason, remedy)
+        with Lock(self.folder / "lock").alone(problem):
             yield
 
     def look(self) -> LookOutcome:
@@ -414,14 +414,16 @@ class Journal:
             at, state = value["at"], value["state"]
             if plans[0] is None or not isinstance(at, int | float) or not isinstance(state, dict):
                 raise TypeError
-            found = Begun(float(at), str(value["policy"]), plans[0], plans[1], state)
+            change = Begun(float(at), str(value["policy"]), plans[0], plans[1], state)
         except (InvalidInput, KeyError, TypeError):
             reason = "is damaged: the change under way cannot be read"
             raise InvalidInput(Problem(str(self._change), None, reason, remedy)) from None
-        if self.last_change(every=True) == found.at:  # its line was written, and then it was killed
+        if (
+            self.last_change(every=True) == change.at
+        ):  # its line was written, and then it was killed
             self._change.unlink()
             return None
-        return found
+        return change
 
     def last_change(self, every: bool = False) -> float | None:
         """Return when the last change began that may have changed anything, or the last of all."""

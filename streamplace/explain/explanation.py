@@ -141,17 +141,19 @@ class Explanation:
     def to_dict(self, instance: Instance) -> dict[str, Any]:
         """Return it as plain data."""
         tasks, nodes = instance.tasks.ids, instance.nodes.ids
-        found = self.evaluation
+        evaluation = self.evaluation
         return {
             "instance": instance.name,
             "instance_sha256": instance.sha256,
             "feasible": self.feasible,
             "decided": self.feasible is not None,
             **self.clashes(),
-            "plan_feasible": None if found is None else found.feasible,
-            "violations": None if found is None else [v.to_dict() for v in found.violations],
+            "plan_feasible": None if evaluation is None else evaluation.feasible,
+            "violations": None
+            if evaluation is None
+            else [v.to_dict() for v in evaluation.violations],
             "objective": self.objective and self.objective.name,
-            "value": found and self.objective and found.objective(self.objective.name),
+            "value": evaluation and self.objective and evaluation.objective(self.objective.name),
             "bound": self.bound,
             "bound_of": self.bound_of,
             "gap": self.gap,
@@ -161,7 +163,7 @@ class Explanation:
                 for m in self.moves
             ],
             "binding": [b.to_dict() for b in self.binding],
-            "saturation": None if found is None else found.saturation,
+            "saturation": None if evaluation is None else evaluation.saturation,
             "departs": self.departs or None,
             "placed_anew": {} if self.carried is None else self.carried.placed_anew(instance),
             "unplaced": [] if self.carried is None else self.carried.unplaced(instance),
@@ -188,9 +190,9 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     rest: list[Remedy] = []
     part = _REMEDIES * seconds / max(1, len(cores))
     for core, rules in zip(cores, clashes, strict=True):
-        found = [r for r, _ in remedies(atoms, core, rules, part, alone=len(cores) == 1)]
-        best += found[:1]
-        rest += found[1:]
+        ranked = [r for r, _ in remedies(atoms, core, rules, part, alone=len(cores) == 1)]
+        best += ranked[:1]
+        rest += ranked[1:]
     # with one conflict unresolved no set of changes makes the whole feasible
     if len(best) < len(cores):
         best, rest = [], best + rest
@@ -286,7 +288,7 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
     before = objective.measured(Placement(instance, node))
     # what the plan breaks itself is broken by no move alone, unless it is worse without it
     broken_by_plan = {(v.rule, v.where): v.amount for v in broken(Placement(judged, node))}
-    found, trial = [], np.array(node, dtype=np.int32)
+    worths, trial = [], np.array(node, dtype=np.int32)
     for task in moved_tasks(instance, node).tolist():
         home = int(instance.tasks.node[task])
         trial[task] = home
@@ -298,8 +300,8 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
         ]  # fmt: skip
         rules = tuple(dict.fromkeys(violation.rule for violation in violations))
         trial[task] = node[task]
-        found.append(Worth(task, home, int(node[task]), before.gain_over(after), rules))
-    return found
+        worths.append(Worth(task, home, int(node[task]), before.gain_over(after), rules))
+    return worths
 
 
 # -- which rules leave a plan no room: what each uses, and what it has -----------------------------
@@ -430,7 +432,7 @@ _ONE = frozenset(
 
 
 def priced(
-    instance: Instance, found: Explanation, result: Result, seconds: float
+    instance: Instance, explanation: Explanation, result: Result, seconds: float
 ) -> tuple[Bound, ...]:
     """Return the rules that bind, the first few with what a unit more of their limit buys.
 
@@ -440,10 +442,10 @@ def priced(
     `result`: of the plan: solved again is by the same method and seed.
     `seconds`: for all of it.
     """
-    assert found.objective is not None
-    assert found.evaluation is not None
-    name, binding = found.objective.name, list(found.binding)
-    value = found.objective.of(found.evaluation.objective(name))
+    assert explanation.objective is not None
+    assert explanation.evaluation is not None
+    name, binding = explanation.objective.name, list(explanation.binding)
+    value = explanation.objective.of(explanation.evaluation.objective(name))
     ends = time.perf_counter() + seconds
     indices = [i for i, bound in enumerate(binding) if _unit(instance, bound)][:_ASKED]
     for done, i in enumerate(indices):
@@ -503,32 +505,35 @@ _GIVEN_UP = {
 
 
 def print_explanation(
-    console: Console, instance: Instance, found: Explanation, *, full: bool
+    console: Console, instance: Instance, explanation: Explanation, *, full: bool
 ) -> None:
     """Print why there is no plan, or what a plan's moves are worth and what binds."""
     console.print(size_line(instance), soft_wrap=True)
-    if found.feasible is False:
+    if explanation.feasible is False:
         console.print("infeasible: no plan can exist", style="bold red")
-        print_conflicts(console, instance, found)
-    elif found.evaluation is None:
+        print_conflicts(console, instance, explanation)
+    elif explanation.evaluation is None:
         console.print(
             "not decided in the time given: neither a plan nor a proof that there is none"
         )
     else:
-        _print_plan(console, instance, found, full=full)
-    for note in found.notes:
+        _print_plan(console, instance, explanation, full=full)
+    for note in explanation.notes:
         console.print(f"note     {printable(note)}", soft_wrap=True)
 
 
-def print_conflicts(console: Console, instance: Instance, found: Explanation) -> None:
+def print_conflicts(console: Console, instance: Instance, explanation: Explanation) -> None:
     """Print why there is no plan, and what would help."""
-    for k, rules in enumerate(found.conflicts, start=1):
+    for k, rules in enumerate(explanation.conflicts, start=1):
         more = " together; without one of them, the others can" if len(rules) > 1 else ""
-        heading = f"conflict {k}" if len(found.conflicts) > 1 else "conflict"
+        heading = f"conflict {k}" if len(explanation.conflicts) > 1 else "conflict"
         console.print(f"\n{heading}: cannot hold{more}", style="bold")
         for rule in rules:
             console.print(f"  {clash_line(instance, rule)}", soft_wrap=True)
-    for heading, some in (("smallest change", found.relaxation), ("or", found.remedies)):
+    for heading, some in (
+        ("smallest change", explanation.relaxation),
+        ("or", explanation.remedies),
+    ):
         if some:
             console.print(f"\n{heading}", style="bold")
         for remedy in some:
@@ -582,27 +587,31 @@ def remedy_line(remedy: Remedy) -> str:
     )
 
 
-def _print_plan(console: Console, instance: Instance, found: Explanation, *, full: bool) -> None:
-    assert found.evaluation is not None
-    assert found.objective is not None
-    objective, shown = found.objective, None if full else SHOWN
-    console.print(objective_line(instance, found), soft_wrap=True)
-    print_violations(console, found.evaluation.violations)
-    print_carries(console, found.evaluation)
-    if found.moves:
+def _print_plan(
+    console: Console, instance: Instance, explanation: Explanation, *, full: bool
+) -> None:
+    assert explanation.evaluation is not None
+    assert explanation.objective is not None
+    objective, shown = explanation.objective, None if full else SHOWN
+    console.print(objective_line(instance, explanation), soft_wrap=True)
+    print_violations(console, explanation.evaluation.violations)
+    print_carries(console, explanation.evaluation)
+    if explanation.moves:
         console.print()
         table = plain_table(["task", "from", "to", "undone alone"], right=[])
-        moves = found.moves[:shown]
+        moves = explanation.moves[:shown]
         for move in moves:
             ends = (name(end) for end in move_ends(instance, move))
             table.add_row(*ends, worth_text(instance, objective, move))
         console.print(table)
-        print_rest(console, len(found.moves) - len(moves), "move", "--full")
-    elif instance.has_current and all(v.rule != "placed" for v in found.evaluation.violations):
+        print_rest(console, len(explanation.moves) - len(moves), "move", "--full")
+    elif instance.has_current and all(
+        v.rule != "placed" for v in explanation.evaluation.violations
+    ):
         console.print("no moves: the current placement stays")
-    if found.binding:
+    if explanation.binding:
         console.print("\nwhat binds", style="bold")
-        rules = found.binding[:shown]
+        rules = explanation.binding[:shown]
         for rule in rules:
             line = f"  {rule.rule} on {printable(rule.where)}: {number(rule.used, 6)} of "
             line += number(rule.available, 6)
@@ -610,19 +619,19 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
                 gain = figure_text(instance, objective.unit, rule.buys)
                 line += f"; {number(rule.more)} more buys {gain}"
             console.print(line, soft_wrap=True)
-        print_rest(console, len(found.binding) - len(rules), "rule", "--full")
+        print_rest(console, len(explanation.binding) - len(rules), "rule", "--full")
 
 
-def objective_line(instance: Instance, found: Explanation) -> str:
+def objective_line(instance: Instance, explanation: Explanation) -> str:
     """Write what the plan reaches, and what the bound says is left."""
-    assert found.evaluation is not None
-    assert found.objective is not None
-    objective = found.objective
-    value = found.evaluation.objective(objective.name)
+    assert explanation.evaluation is not None
+    assert explanation.objective is not None
+    objective = explanation.objective
+    value = explanation.evaluation.objective(objective.name)
     line = f"{objective.label} {figure_text(instance, objective.unit, value)}"
-    if found.bound is not None:
-        line += f", proven bound {figure_text(instance, objective.unit, found.bound)}"
-        line += f": at most {gap_text(objective, found.gap)} is left"
+    if explanation.bound is not None:
+        line += f", proven bound {figure_text(instance, objective.unit, explanation.bound)}"
+        line += f": at most {gap_text(objective, explanation.gap)} is left"
     return line
 
 

@@ -150,9 +150,9 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
         # all other tasks are fixed: only what was lost is placed
         rest = held(changed, node)
         settings = Settings(time_limit=_SECONDS, repair=aim is None, explain=0.0)
-        found = solve_pinned(rest, aim, PORTFOLIO, settings)
-        if found.plan is not None and found.feasible:
-            return Carried(found.plan.node_indices(rest), None, tuple(lost.tolist()))
+        result = solve_pinned(rest, aim, PORTFOLIO, settings)
+        if result.plan is not None and result.feasible:
+            return Carried(result.plan.node_indices(rest), None, tuple(lost.tolist()))
     # as `rate_after_loss` has it: heaviest first, whatever rates and sets that breaks
     again = restarted(changed, node)
     return Carried(node, slot) if again is None else Carried(again, None, tuple(lost.tolist()))
@@ -264,11 +264,11 @@ def follow(changed: Instance, course: Course, settings: Settings) -> Result:
     """Solve a changed instance as `course_of` says."""
     settings = replace(settings, objective=course.objective, prefer=course.prefer)
     if course.unbudgeted is not None:
-        found = _unbudgeted(changed, course.unbudgeted, settings)
-        if found is not None:
-            return found
-    found = solve(changed, course.method, settings)
-    return replace(found, departs=course.departs) if course.departs else found
+        result = _unbudgeted(changed, course.unbudgeted, settings)
+        if result is not None:
+            return result
+    result = solve(changed, course.method, settings)
+    return replace(result, departs=course.departs) if course.departs else result
 
 
 def _unbudgeted(changed: Instance, method: str, settings: Settings) -> Result | None:
@@ -283,18 +283,18 @@ def _unbudgeted(changed: Instance, method: str, settings: Settings) -> Result | 
         explain=0.0,
     )
     try:
-        found = solve(changed, method, free)
+        result = solve(changed, method, free)
     except InvalidInput:  # it finds out only while it runs
         return None
     # only an optimum: another plan may be better with the budgets
-    if found.plan is None or found.termination is not Termination.OPTIMAL:
+    if result.plan is None or result.termination is not Termination.OPTIMAL:
         return None
-    nodes, slots = found.plan.node_indices(changed), found.plan.slot_indices(changed)
+    nodes, slots = result.plan.node_indices(changed), result.plan.slot_indices(changed)
     judged = evaluate_indices(
         without_limits(changed, settings.ignore), nodes, slots, settings.objective or ""
     )
-    still_ignored = tuple(name for name in found.ignored if name in settings.ignore)
-    return replace(found, evaluation=judged, ignored=still_ignored) if judged.feasible else None
+    still_ignored = tuple(name for name in result.ignored if name in settings.ignore)
+    return replace(result, evaluation=judged, ignored=still_ignored) if judged.feasible else None
 
 
 def solve_pinned(

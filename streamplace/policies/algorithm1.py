@@ -121,7 +121,7 @@ class Algorithm1(Policy):
         loads = node_loads(recorded, target, self.costs)
         changed = remembered(state, "changed", -_NEVER, whole=True)
         template, capacity = _template(instance, state["template"]), instance.nodes.capacity[:, 0]
-        found = self.rule(
+        decision = self.rule(
             ScalingView(
                 period=looks, since_change=looks - changed, load=loads, capacity=capacity,
                 leaving=instance.nodes.leaving, may_leave=may_leave(instance),
@@ -129,7 +129,9 @@ class Algorithm1(Policy):
                 template_capacity=float(capacity[template]),
             )
         )  # fmt: skip
-        return replace(found, mark=_spared(instance, found.mark)) if found.mark else found
+        return (
+            replace(decision, mark=_spared(instance, decision.mark)) if decision.mark else decision
+        )
 
     def _added(self, state: State, count: int, names: tuple[str, ...]) -> tuple[Added, ...]:
         """Return nodes to add; names are never used twice."""
@@ -177,8 +179,8 @@ def _released(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
     cluster, new_index = Cluster.of(instance).without(empty)
     table = instance.tasks
     moved = np.where(node >= 0, new_index[node], -1)
-    left = on_cluster(instance, cluster, table.load, moved, instance.limits, table.slot)
-    return left, tuple(instance.nodes.ids[n] for n in np.flatnonzero(empty).tolist())
+    smaller = on_cluster(instance, cluster, table.load, moved, instance.limits, table.slot)
+    return smaller, tuple(instance.nodes.ids[n] for n in np.flatnonzero(empty).tolist())
 
 
 def _grown(instance: Instance, add: tuple[Added, ...]) -> Instance:

@@ -152,7 +152,7 @@ class StateFile:
         self.path, self.policy = Path(path), policy
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Keep every other controller from the state.
 
         Raises `InvalidInput`: one has it.

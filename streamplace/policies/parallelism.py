@@ -99,14 +99,14 @@ class DS2(_Parallelism):
         if running is not None and running.sustainable_rate is None:
             return Decision(state, "nothing grows with the input")
         scaled = at_parallelism(instance, changed)
-        found = solve(
+        result = solve(
             scaled, objective="sustainable_rate", seed=self.seed,
             time_limit=_SECONDS if self.time_limit is None else self.time_limit,
         )  # fmt: skip
-        if found.plan is None or not found.feasible:
+        if result.plan is None or not result.feasible:
             return Decision(state, f"{words}: no placement on the nodes there are")
         plan = Plan(
-            instance.name, dict(found.plan.assignment), parallelism=changed, method="ds2",
+            instance.name, dict(result.plan.assignment), parallelism=changed, method="ds2",
             claimed_instance_sha256=instance.sha256,
         )  # fmt: skip
         return Decision(state, words, plan, parallelism=changed, objective="sustainable_rate")

@@ -55,7 +55,7 @@ def attempt(
     return result, why if result.plan is None else ""
 
 
-def kept(instance: Instance, termination: str, note: str = "") -> Planned:
+def unchanged(instance: Instance, termination: str, note: str = "") -> Planned:
     """Go on with what runs."""
     now = instance.tasks.node
     feasible = bool((now >= 0).all()) and evaluate_indices(instance, now).feasible
@@ -94,7 +94,7 @@ class Static(Planner):
 
     def plan(self, instance: Instance, memory: Memory, seed: int, now: float) -> Planned:
         """Keep what runs."""
-        return kept(instance, "static")
+        return unchanged(instance, "static")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Trigger(Planner):
 
     def keep(self, instance: Instance, memory: Memory, note: str = "") -> Planned:
         """Go on with what runs, and remember."""
-        return replace(kept(instance, "unchanged", note), memory=memory)
+        return replace(unchanged(instance, "unchanged", note), memory=memory)
 
     def replan(
         self,

@@ -163,10 +163,10 @@ def figures_of(evaluation: Evaluation | None) -> dict[str, Any] | None:
     """Return feasibility and the figures that are one number each."""
     if evaluation is None:
         return None
-    named = {figure.name: getattr(evaluation, figure.name) for figure in FIGURES}
+    by_name = {figure.name: getattr(evaluation, figure.name) for figure in FIGURES}
     numbers = {
         name: value
-        for name, value in named.items()
+        for name, value in by_name.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
     return {"feasible": evaluation.feasible, **numbers}

@@ -161,8 +161,8 @@ def triggering(
 def _parted(options: Iterable[Option], given: Mapping[str, T]) -> tuple[dict[str, T], dict[str, T]]:
     """Return what is given for these options, and the rest."""
     rest = dict(given)
-    ours = {option.name: rest.pop(option.name) for option in options if option.name in rest}
-    return ours, rest
+    declared = {option.name: rest.pop(option.name) for option in options if option.name in rest}
+    return declared, rest
 
 
 STATIC = PolicyFactory("static", "never moves anything", lambda *_: Static())

@@ -189,17 +189,17 @@ class StormTrigger(Trigger):
             for name, seconds in zip(instance.nodes.ids, over.tolist(), strict=True)
             if seconds
         }
-        seen = {OVERLOADED: lasting, LOOKED: now}
+        updated = {OVERLOADED: lasting, LOOKED: now}
         if since is not None and since < self.interval and not _is_part(instance.tasks.node):
             why = "overloaded, but " if (over > self.window).any() else ""
             note = f"{why}{self.interval - since:g} s to wait for the next schedule"
-            return self.keep(instance, {**seen, SINCE_SCHEDULE: since}, note)
+            return self.keep(instance, {**updated, SINCE_SCHEDULE: since}, note)
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
             reason = self._why(instance, fresh, over)
             return reason is not None, reason or "the new schedule gains too little"
 
-        otherwise = {**seen, SINCE_SCHEDULE: 0.0}
+        otherwise = {**updated, SINCE_SCHEDULE: 0.0}
         return self.replan(instance, seed, judge, {**otherwise, OVERLOADED: {}}, otherwise)
 
     def _overloaded_for(self, instance: Instance, memory: Memory, elapsed: float) -> Any:
@@ -230,9 +230,9 @@ class StormTrigger(Trigger):
                 name = instance.nodes.ids[lower[0]]
                 return f"{name} was overloaded for {over[lower[0]]:g} s"
         total = instance.total_traffic
-        left, right = (total - collocated_traffic(instance, d) for d in (old, new))
-        if left > 0 and left - right > (self.gain / 100.0 + 1e-9) * left:
-            return f"{100.0 * (left - right) / left:.3g} % less traffic between nodes"
+        old_flow, new_flow = (total - collocated_traffic(instance, d) for d in (old, new))
+        if old_flow > 0 and old_flow - new_flow > (self.gain / 100.0 + 1e-9) * old_flow:
+            return f"{100.0 * (old_flow - new_flow) / old_flow:.3g} % less traffic between nodes"
         return None
 
 

@@ -176,10 +176,10 @@ def declare(
         flags, metavar = name.lower(), more.pop("metavar", name if name.isupper() else None)
     elif not metavar and not more.keys() & {"action", "choices", "nargs"}:
         more["action"] = "store_true"
-    given: dict[str, Any] = {"metavar": metavar or None, "type": type}
-    given = {key: value for key, value in given.items() if value is not None}
-    given |= {} if default is ... else {"default": default}
-    return parser.add_argument(*flags.split(", "), help=help, **given, **more)
+    keywords: dict[str, Any] = {"metavar": metavar or None, "type": type}
+    keywords = {key: value for key, value in keywords.items() if value is not None}
+    keywords |= {} if default is ... else {"default": default}
+    return parser.add_argument(*flags.split(", "), help=help, **keywords, **more)
 
 
 def add_instance(parser: argparse.ArgumentParser) -> None:

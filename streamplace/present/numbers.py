@@ -104,12 +104,12 @@ def quantity(value: float | None, unit: str = "", digits: int = 4) -> str:
     """
     if value is None or not math.isfinite(value):
         return number(value, digits)
-    size, found = abs(value), _BYTES.fullmatch(unit)
-    if found is not None and size >= _LONG_BYTES:
-        place = " kMGTP".index(found[1].replace("K", "k") or " ")
+    size, match = abs(value), _BYTES.fullmatch(unit)
+    if match is not None and size >= _LONG_BYTES:
+        place = " kMGTP".index(match[1].replace("K", "k") or " ")
         while size >= 1000 and place < len(_PREFIXES):
             size, value, place = size / 1000, value / 1000, place + 1
-        unit = f"{_PREFIXES[place - 1]}B{found[3] or ''}"
+        unit = f"{_PREFIXES[place - 1]}B{match[3] or ''}"
     elif size >= _LONG:
         word, scale = ("trillion", 1e12) if 1e12 <= size < 1e15 else ("billion", 1e9)
         if size < 1e15:

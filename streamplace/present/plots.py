@@ -96,14 +96,14 @@ def styles(contestants: Iterable[tuple[str, str]]) -> dict[str, Style]:
     free = [place for place in range(len(COLORS)) if place not in colors.values()]
     for k, method in enumerate(m for m in methods if m not in colors):
         colors[method] = free[k] if k < len(free) else k % len(COLORS)
-    found: dict[str, Style] = {}
+    style_of: dict[str, Style] = {}
     variants = dict.fromkeys(methods, 0)
     for k, (name, method) in enumerate(pairs):
         dashes = DASHES[variants[method] % len(DASHES)]
         variants[method] += 1
         marker = MARKERS[k % len(MARKERS)]
-        found[name] = Style(COLORS[colors[method]], marker, dashes, legend_name(name))
-    return found
+        style_of[name] = Style(COLORS[colors[method]], marker, dashes, legend_name(name))
+    return style_of
 
 
 def legend_name(text: str) -> str:
@@ -144,14 +144,14 @@ def legend(figure: Figure, axes: Axes, title: str = "") -> None:
 
 def tidy(figure: Figure) -> None:
     """Put legends that stand within axes beside them, once, and turn tick labels that touch."""
-    named: dict[str, Any] = {}
+    handle_of: dict[str, Any] = {}
     for axes in figure.axes:
         if (inside := axes.get_legend()) is not None:
             handles, labels = axes.get_legend_handles_labels()
-            named = dict(zip(labels, handles, strict=True)) | named
+            handle_of = dict(zip(labels, handles, strict=True)) | handle_of
             inside.remove()
-    if named and not figure.legends:
-        figure.legend(list(named.values()), list(named), loc="outside right upper")
+    if handle_of and not figure.legends:
+        figure.legend(list(handle_of.values()), list(handle_of), loc="outside right upper")
     figure.draw_without_rendering()
     for axes in figure.axes:
         boxes = [t.get_window_extent() for t in axes.get_xticklabels() if t.get_text()]
@@ -200,8 +200,8 @@ def _saved(figure: Figure, kind: str, title: str = "") -> bytes:
             FigureCanvasSVG(figure).print_svg(buffer, metadata=about)
         else:
             figure.savefig(buffer, format=kind, dpi=150 if kind == "png" else 72, metadata=about)
-    found = buffer.getvalue()
-    return b"\n".join(line.rstrip() for line in found.splitlines()) if kind == "svg" else found
+    data = buffer.getvalue()
+    return b"\n".join(line.rstrip() for line in data.splitlines()) if kind == "svg" else data
 
 
 def markers(count: int) -> slice:

@@ -277,22 +277,22 @@ def load_all(plugins: Plugins[T]) -> list[T]:
     """Load all plug-ins of a kind; what cannot be taken is reported on standard error."""
     with warnings.catch_warnings(record=True) as left_out:
         warnings.simplefilter("always")
-        found = plugins.all()
+        loaded = plugins.all()
     for warning in left_out:
         sys.stderr.write(f"warning: {printable(str(warning.message))}\n")
-    return found
+    return loaded
 
 
 def print_all(plugins: Plugins[Any], remarks: Callable[[Any], list[str]], *, as_json: bool) -> None:
     """List all plug-ins of a kind: each as plain data, or what is reported of it and its
     options.
     """
-    found = load_all(plugins)
+    loaded = load_all(plugins)
     if as_json:
-        print_json([plugin.to_dict() for plugin in found])
+        print_json([plugin.to_dict() for plugin in loaded])
         return
     blocks = [
-        "\n".join([f"{p.name}: {p.summary}", *remarks(p), *option_lines(p.options)]) for p in found
+        "\n".join([f"{p.name}: {p.summary}", *remarks(p), *option_lines(p.options)]) for p in loaded
     ]
     write_stdout("\n\n".join(blocks) + "\n")
 

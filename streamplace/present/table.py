@@ -354,14 +354,14 @@ def to_latex(table: Table) -> str:
     text = _tabulated(tabulate(lines, headers=heads, colalign=align, **form))
     parts = (f"{shown.heading}.", table.caption, table.cut and f"{table.cut}.")
     caption = " ".join(filter(None, parts))
-    named = rf"\caption{{{latex(caption)}}}" + "\n" + rf"\label{{tab:{table.key}}}"
+    captioned = rf"\caption{{{latex(caption)}}}" + "\n" + rf"\label{{tab:{table.key}}}"
     if len(shown.rows) <= MOST_ON_A_PAGE:
-        return f"\\begin{{table}}\n\\centering\n{named}\n{text}\n\\end{{table}}\n"
+        return f"\\begin{{table}}\n\\centering\n{captioned}\n{text}\n\\end{{table}}\n"
     begin, _, rest = text.replace("{tabular}", "{longtable}").partition("\n")
     head, rule, body = rest.partition("\\midrule\n")
     head += rule.rstrip("\n")
     # the caption on the first page only: on each it would be numbered and labelled again
-    return f"{begin}\n{named} \\\\\n{head}\n\\endfirsthead\n{head}\n\\endhead\n{body}\n"
+    return f"{begin}\n{captioned} \\\\\n{head}\n\\endfirsthead\n{head}\n\\endhead\n{body}\n"
 
 
 def _latex_cell(cell: Cell, column: Column) -> str:
@@ -447,11 +447,11 @@ def _text(cell: Cell, column: Column) -> Text:
     text = show(cell.value, column.kind)
     if column.kind == "duration" and text:
         text = f"{text} {unit(cell.value, column.kind):<3}"
-    found = Text(text, style="bold" if cell.best else "dim" if cell.value is None else "")
+    styled = Text(text, style="bold" if cell.best else "dim" if cell.value is None else "")
     if cell.note:
         space = " " if text and cell.note != STAR else ""
-        found.append(f"{space}{printable(cell.note)}", style="dim")
-    return found
+        styled.append(f"{space}{printable(cell.note)}", style="dim")
+    return styled
 
 
 def _width(table: Table, number: int) -> int:

@@ -241,7 +241,7 @@ def metric_table(
     table = plain_table(["", *headings], right=headings)
     for level in optimised.levels if optimised else ():
         if level.parts:
-            sums = (figure(instance, level.unit, level.read(found)) for _, found in columns)
+            sums = (figure(instance, level.unit, level.read(judged)) for _, judged in columns)
             table.add_row(printable(level.label), *sums)
     for metric in FIGURES:
         values = [getattr(evaluation, metric.name) for _, evaluation in columns]
@@ -317,8 +317,8 @@ def print_carries(console: Console, evaluation: Evaluation | None) -> None:
 def print_verdict(console: Console, evaluation: Evaluation) -> None:
     """Print what the referee found."""
     count = f": {plural(len(evaluation.violations), 'violation')}"
-    found = ("feasible", "bold green") if evaluation.feasible else ("infeasible", "bold red")
-    console.print(Text.assemble("referee  ", found, "" if evaluation.feasible else count))
+    verdict = ("feasible", "bold green") if evaluation.feasible else ("infeasible", "bold red")
+    console.print(Text.assemble("referee  ", verdict, "" if evaluation.feasible else count))
     print_violations(console, evaluation.violations)
 
 
@@ -429,15 +429,15 @@ def thread_changes(
 
     Threads of a task are alike: as many stay in a slot as it holds before and after.
     """
-    found = {}
+    changes = {}
     old, new = _by_operator(before), _by_operator(after)
     for operator in instance.operators.ids:
         a, b = old.get(operator, Counter()), new.get(operator, Counter())
         # Σ over slots of min(before, after): threads of a task are alike
         stay = sum(min(count, b[place]) for place, count in a.items())
         common = min(a.total(), b.total())
-        found[operator] = (a.total(), b.total(), stay, common - stay)
-    return found
+        changes[operator] = (a.total(), b.total(), stay, common - stay)
+    return changes
 
 
 def _by_operator(plan: Plan) -> Mapping[str, Counter[tuple[str, int]]]:

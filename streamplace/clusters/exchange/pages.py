@@ -89,11 +89,11 @@ def read_page(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:
     `path`: where the document is from: paths of problems begin with it.
     """
     problems: list[Problem] = []
-    found = check(_adapter(kind), value, problems, path, context=ledger)
+    page = check(_adapter(kind), value, problems, path, context=ledger)
     for problem in problems:
         remedy = "it is needed here" if problem.reason == "is missing" else problem.remedy
         ledger.problem(problem.path, problem.value, problem.reason, remedy)
-    return found
+    return page
 
 
 def read_pages(
@@ -157,8 +157,8 @@ def as_whole(value: Any) -> int | None:
     """Return a whole number of at least 0, also out of a string; ``None`` for all else."""
     if type(value) is int and 0 <= value <= MAX_NUMBER:
         return value
-    found = as_number(value)
-    return int(found) if found is not None and found.is_integer() else None
+    number = as_number(value)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def _as_text(value: Any) -> str | None:
@@ -176,20 +176,20 @@ def needed(read: Callable[[Any], T | None], what: str) -> PlainValidator:
     """Return the check of a field that must be there, read by a function."""
 
     def take(value: Any) -> T:
-        found = read(value)
-        if found is None:
+        parsed = read(value)
+        if parsed is None:
             raise Fault("is missing" if value is None else f"is not {what}")
-        return found
+        return parsed
 
     return PlainValidator(take)
 
 
 def as_amount(value: Any) -> float | None:
     """Return what a user wrote as a number of at least 0; ``None`` for null."""
-    found = as_number(value)
-    if found is None and value is not None:
+    amount = as_number(value)
+    if amount is None and value is not None:
         raise Fault("is no number of at least 0")
-    return found
+    return amount
 
 
 Amount = Annotated[float | None, PlainValidator(as_amount)]

@@ -231,12 +231,12 @@ class WebClient:
 
         threading.Thread(target=ask, daemon=True).start()
         try:
-            found = answers.get(timeout=self._timeout)
+            outcome = answers.get(timeout=self._timeout)
         except Empty:
             raise TimeoutError from None
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _read(self, answer: Any) -> bytes:
         """Read a response in parts, so that neither size nor slowness is unbounded."""
@@ -291,7 +291,7 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
     Raises `InvalidInput`: a source is not there, a folder holds no such file, or there are too
         many.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     problems = []
     for name in sources:
         path = Path(name)
@@ -300,15 +300,15 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
             if not inside:
                 reason = f"holds no file that ends in {' or '.join(endings) or 'any way'}"
                 problems.append(Problem(name, None, reason, "save the system's pages there"))
-            found += inside
+            paths += inside
         elif path.is_file():
-            found.append(path)
+            paths.append(path)
         else:
             problems.append(Problem(name, None, "does not exist", "check the path or address"))
-    if len(found) > MAX_FILES:
-        problems.append(Problem("SOURCE", len(found), f"files are more than {MAX_FILES}"))
+    if len(paths) > MAX_FILES:
+        problems.append(Problem("SOURCE", len(paths), f"files are more than {MAX_FILES}"))
     raise_any(problems)
-    return found
+    return paths
 
 
 def address_in(sources: Sequence[str], is_address: Callable[[str], bool] = is_url) -> str | None:

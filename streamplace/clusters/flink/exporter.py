@@ -133,10 +133,10 @@ class Sheet:
     def configuration(self, manager: str) -> dict[str, Any]:
         """Return what a task manager's ``config.yaml`` needs to take its part."""
         amounts = {self.resource(g): g.counts[manager] for g in self.groups if manager in g.counts}
-        found: dict[str, Any] = {"taskmanager.resource-id": manager}
+        settings: dict[str, Any] = {"taskmanager.resource-id": manager}
         if amounts:
-            found["external-resources"] = list(amounts)
-        return found | {f"external-resource.{name}.amount": n for name, n in amounts.items()}
+            settings["external-resources"] = list(amounts)
+        return settings | {f"external-resource.{name}.amount": n for name, n in amounts.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sheet as a document."""
@@ -291,27 +291,27 @@ def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> d
 
     Raises `InvalidInput`: an operator names no vertex.
     """
-    found: dict[str, dict[str, int]] = {}
+    by_job: dict[str, dict[str, int]] = {}
     table = instance.operators
     jobs = {int(table.topology[table.index[name]]) for name in changed}
     for o, name in enumerate(table.ids):
         if (topology := int(table.topology[o])) not in jobs:
             continue
         n = changed.get(name, int(table.num_tasks[o]))
-        named = _labelled(table.labels.get(o, {}), VERTEX)
-        if not named:
+        vertex_ids = _labelled(table.labels.get(o, {}), VERTEX)
+        if not vertex_ids:
             reason = "has no label that names a vertex"
             ledger.problem(f"operators[{o}].labels", name, reason, _REMEDY)
-        if len(named) > 1:
-            ledger.reading(f"all {len(named)} vertices of {name} get {n} subtasks")
+        if len(vertex_ids) > 1:
+            ledger.reading(f"all {len(vertex_ids)} vertices of {name} get {n} subtasks")
         job = instance.topologies.ids[topology] if topology >= 0 else ""
-        found.setdefault(job, {}).update(dict.fromkeys(named, n))
+        by_job.setdefault(job, {}).update(dict.fromkeys(vertex_ids, n))
     ledger.check()
     ids = _labelled(instance.labels, JOB)
     texts = {"": "{}\n"}
     head = "# for a restart; with the Kubernetes operator under spec.flinkConfiguration\n"
     blocks = []
-    for number, (job, vertices) in enumerate(found.items()):
+    for number, (job, vertices) in enumerate(by_job.items()):
         body = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in vertices.items()}
         identity = ids.get(job, ":jobid")
         texts["" if not number else f".{number + 1}.json"] = json.dumps(body, indent=1) + "\n"

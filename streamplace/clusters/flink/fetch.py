@@ -65,20 +65,20 @@ def interval_of(config: Any) -> float:
     """Return how often the store is filled, in s, from ``/jobmanager/config``."""
     for entry in config if isinstance(config, list) else ():
         if isinstance(entry, dict) and entry.get("key") == "metrics.fetcher.update-interval":
-            found = re.fullmatch(r"(\d{1,9})\s*([a-z]*)", str(entry.get("value")).strip())
-            if found and found[2] in _UNITS:
-                return int(found[1]) * _UNITS[found[2]]
+            match = re.fullmatch(r"(\d{1,9})\s*([a-z]*)", str(entry.get("value")).strip())
+            if match and match[2] in _UNITS:
+                return int(match[1]) * _UNITS[match[2]]
     return DEFAULT_INTERVAL
 
 
 def sample_of(metrics: Iterable[Metric]) -> Sample:
     """Sort the metrics of a vertex, of ids such as ``3.numBytesIn``."""
-    found: Sample = {}
+    sample: Sample = {}
     for entry in metrics:
         head, _, metric = entry.id.partition(".")
         if is_whole(head) and entry.value is not None:
-            found.setdefault(int(head), {})[metric] = entry.value
-    return found
+            sample.setdefault(int(head), {})[metric] = entry.value
+    return sample
 
 
 def two_readings(
@@ -120,7 +120,7 @@ def difference(first: Sample, second: Sample, passed: float = math.inf) -> tuple
     A subtask whose counters stood still or went back, as after a restart, keeps Flink's means, and
     so does one whose clock was set: it ran for far longer than the seconds that `passed`.
     """
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     counted = 0
     for index, now in sorted(second.items()):
         before = first.get(index, {})
@@ -135,9 +135,9 @@ def difference(first: Sample, second: Sample, passed: float = math.inf) -> tuple
                 value, span = gain / seconds, seconds
             if value is not None:
                 name = f"{index}.{rate}"
-                found.append(Metric.model_construct(id=name, value=value, seconds=span))
+                metrics.append(Metric.model_construct(id=name, value=value, seconds=span))
         counted += seconds > 0
-    return found, counted
+    return metrics, counted
 
 
 def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
@@ -252,11 +252,11 @@ def _subtasks(jobs: Sequence[Job]) -> list[Subtask]:
 
 def _busy(jobs: Sequence[Job]) -> dict[str | None, float]:
     """Return how long subtasks are busy, in s a second, by what they say of their task manager."""
-    found: dict[str | None, float] = {}
+    busy: dict[str | None, float] = {}
     for subtask in _subtasks(jobs):
         manager = subtask.place[0]
-        found[manager] = found.get(manager, 0.0) + (subtask.busy or 0.0)
-    return found
+        busy[manager] = busy.get(manager, 0.0) + (subtask.busy or 0.0)
+    return busy
 
 
 _METRICS_PER_REQUEST = 60
@@ -271,7 +271,7 @@ _REPORTED = 5.0
 _ENDED = {"FAILED", "CANCELED", "FINISHED", "SUSPENDED"}
 
 
-class Found(NamedTuple):
+class Snapshot(NamedTuple):
     """Task managers and running jobs of a cluster, with rates from two readings.
 
     `used` is how many cores the process of each task manager used between the two.
@@ -293,7 +293,7 @@ class Cluster:
     wanted: str
     ledger: Ledger
 
-    def read(self, interval: float | None) -> Found:
+    def read(self, interval: float | None) -> Snapshot:
         """Read all pages; metrics of the wanted jobs three times, `interval` seconds apart.
 
         Raises `InvalidInput`: the server does not answer, or not with these documents; no job runs;
@@ -318,7 +318,7 @@ class Cluster:
         after = self.managers()
         self._still(before, after, [entry for entry, is_chosen in entries if is_chosen])
         self.ledger.check()
-        return Found(after, [job for job in jobs if job is not None], used)
+        return Snapshot(after, [job for job in jobs if job is not None], used)
 
     def _page(
         self,
@@ -349,25 +349,25 @@ class Cluster:
 
     def _overview(self) -> dict[str, pages.Listed]:
         """Return the jobs that are listed, by id."""
-        found: dict[str, pages.Listed] = {}
+        entries: dict[str, pages.Listed] = {}
         for i, entry in enumerate(self._needed(pages.Overview, "jobs/overview").jobs):
-            if entry.id in found:
+            if entry.id in entries:
                 self.ledger.problem(f"jobs/overview.jobs[{i}].jid", entry.id, "stands twice")
-            found[entry.id] = entry
-        return found
+            entries[entry.id] = entry
+        return entries
 
     def _entries(self) -> list[tuple[pages.Listed, bool]]:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
         jobs = self._overview().values()
         chosen = {entry.id for entry in pages.wanted_of(jobs, self.wanted, self.ledger)}
         self.ledger.check()
-        found = [(e, e.id in chosen) for e in jobs if e.id in chosen or e.running]
-        if not any(is_chosen for _, is_chosen in found):
+        entries = [(e, e.id in chosen) for e in jobs if e.id in chosen or e.running]
+        if not any(is_chosen for _, is_chosen in entries):
             there = listed(sorted(f"{e.name} ({e.state or '?'})" for e in jobs), 5)
             what = f"job {self.wanted!r}" if self.wanted else "running job"
             remedy = f"there is {there}" if there else "submit one first"
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
-        return found
+        return entries
 
     def _job(self, entry: pages.Listed, is_chosen: bool) -> pages.Job | None:
         path = f"jobs/{quoted(entry.id)}"
@@ -439,10 +439,10 @@ class Cluster:
         widths = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
         first, second, passed = two_readings(ask, wake, interval)
         used = take_processors(first, second)
-        found = {}
+        metrics = {}
         counted = means = 0
         for at, sample in second.items():
-            found[at], exact = difference(first.get(at, {}), sample, passed)
+            metrics[at], exact = difference(first.get(at, {}), sample, passed)
             counted, means = counted + exact, means + len(sample) - exact
         if counted:
             self.ledger.reading("rates are differences of counters between two readings")
@@ -453,20 +453,20 @@ class Cluster:
                 f"{lost} subtasks report no metrics at the second reading: their figures are "
                 f"those since they started ({_AGAIN})"
             )
-        return found, used, passed
+        return metrics, used, passed
 
     def sample(self, at: str, parallelism: int, metrics: tuple[str, ...] = METRICS) -> Sample:
         """Ask once for metrics of all subtasks of a vertex; empty where there are none."""
         # SUBTASK.METRIC, as the vertex's own page of metrics names them
         names = [f"{i}.{m}" for i in range(min(parallelism, _MOST_SUBTASKS)) for m in metrics]
-        found: Sample = {}
+        sample: Sample = {}
         for start in range(0, len(names), _METRICS_PER_REQUEST):
             page = self._some_metrics(at, names[start : start + _METRICS_PER_REQUEST])
             if page is None:
                 break
             for index, values in sample_of(page).items():
-                found.setdefault(index, {}).update(values)
-        return found
+                sample.setdefault(index, {}).update(values)
+        return sample
 
     def _some_metrics(self, at: str, names: Sequence[str]) -> list[pages.Metric] | None:
         """Return metrics; ``None`` where the server has none."""
@@ -519,11 +519,11 @@ def _at(job: pages.Job, vertex: str) -> str:
     return f"jobs/{quoted(job.id)}/vertices/{quoted(vertex)}"
 
 
-def read_live(client: WebClient, job: str, interval: float | None) -> Found:
+def read_live(client: WebClient, job: str, interval: float | None) -> Snapshot:
     """As `Cluster.read`, of jobs that run: the one of that name or id, or all if it is empty."""
-    found = Cluster(client, job, Ledger()).read(interval)
-    wanted = [j for j in found.jobs if j.running and (not job or job in (j.id, j.name))]
-    return found._replace(jobs=wanted)
+    snapshot = Cluster(client, job, Ledger()).read(interval)
+    chosen = [j for j in snapshot.jobs if j.running and (not job or job in (j.id, j.name))]
+    return snapshot._replace(jobs=chosen)
 
 
 def read_managers(client: WebClient) -> list[pages.TaskManager]:

@@ -117,7 +117,7 @@ class Hosts:
 
     def links(self) -> list[dict[str, Any]]:
         """Return an uplink and a downlink a host, where their rate is known."""
-        found = []
+        links = []
         for host, managers in self._on.items():
             ids = [m.id for m in managers]
             # one link a host: that of any of its task managers, of the host, or of all
@@ -128,22 +128,22 @@ class Hosts:
             capacity = megabytes(link, f"link of {host}")
             for way in ("out", "in"):
                 entry = {"id": f"{host} {way}", "nodes": ids, "capacity": capacity}
-                found.append({**entry, "direction": way})
-        if found:
+                links.append({**entry, "direction": way})
+        if links:
             self._ledger.reading("a host's link carries its rate each way at the same time")
-        if found and len(self._on) == 1:
+        if links and len(self._on) == 1:
             self._ledger.warn("all task managers are on one host: nothing crosses its link")
-        return found
+        return links
 
     def _overcommitted(self) -> set[str]:
         """Return the hosts whose task managers are configured for more than their machine has."""
-        found = set()
+        hosts = set()
         for host, managers in self._on.items():
             real = max((m.machine for m in managers if m.machine), default=None)
             configured = sum(m.configured or 0.0 for m in managers)
             if real is None or configured <= _ROUNDING * real or self._cores == "hardware":
                 continue
-            found.add(host)
+            hosts.add(host)
             done = "--option cores=hardware counts those"
             if self._cores == "auto":
                 done = "those count, divided by slots (--option cores=configured)"
@@ -151,16 +151,16 @@ class Hosts:
                 f"task managers on {host} are configured for {configured:g} cores, the machine has "
                 f"{real:g}: {done}"
             )
-        return found
+        return hosts
 
 
 def megabytes(text: str, path: str = "--option link_rate") -> float:
     """Return the rate of a link in MB/s: ``1Gbit`` is 125, ``40 MB/s`` is 40."""
-    found = _LINK.fullmatch(text.strip())
-    rate = float(found[1]) * _SCALE[found[2]] if found else 0.0
-    if found is None or not 0 < rate <= 1e12:
+    match = _LINK.fullmatch(text.strip())
+    rate = float(match[1]) * _SCALE[match[2]] if match else 0.0
+    if match is None or not 0 < rate <= 1e12:
         raise InvalidInput(Problem(path, text, "is no rate of a link", "such as 1Gbit or 40MB/s"))
-    return rate if found[3] == "B" else rate / 8
+    return rate if match[3] == "B" else rate / 8
 
 
 def _read_file(name: str) -> dict[str, _Host]:
@@ -239,13 +239,13 @@ def _outputs(job: Job) -> dict[tuple[str, str], float | None]:
         if job.vertices[sender].running
     ]
     rest = {sender: job.vertices[sender].total("written") for sender, _ in edges}
-    found = {edge: rest[edge[0]] for edge in edges}
+    outputs = {edge: rest[edge[0]] for edge in edges}
     of_receiver = _grouped(edges, 1)
     reads = {receiver: job.vertices[receiver].total("read") for receiver in of_receiver}
     for receiver, (edge, *others) in of_receiver.items():
         written, read = rest[edge[0]], reads[receiver]
         if not others and written is not None and read is not None:
-            found[edge], rest[edge[0]] = read, max(0.0, written - read)
+            outputs[edge], rest[edge[0]] = read, max(0.0, written - read)
             edges.remove(edge)
     # per edge: bytes/s that are written, first as if all of the rest were for this receiver
     flows = {e: value for e in edges if (value := rest[e[0]]) is not None}
@@ -264,15 +264,15 @@ def _outputs(job: Job) -> dict[tuple[str, str], float | None]:
                 flows.update((edge, flows[edge] / value * total) for edge in members)
         if all(abs(flows[edge] - x) <= _FITTED * x for edge, x in before.items()):
             break
-    return {**found, **flows}
+    return {**outputs, **flows}
 
 
 def _grouped(edges: Iterable[tuple[str, str]], end: int) -> dict[str, list[tuple[str, str]]]:
     """Return edges by their sender (`end` 0) or receiver (1)."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {}
     for edge in edges:
-        found.setdefault(edge[end], []).append(edge)
-    return found
+        groups.setdefault(edge[end], []).append(edge)
+    return groups
 
 
 def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float | None:
@@ -579,9 +579,9 @@ class _Locator:
                 ledger.problem("taskmanagers: id", manager.id, "stands twice")
             self.ids.add(manager.id)
         # an address of several task managers names none of them
-        seen: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
-        self._at = {a: m.id for m in managers for a in m.addresses if seen[a] == 1}
-        self._shared = {a for a in seen if seen[a] > 1}
+        counts: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
+        self._at = {a: m.id for m in managers for a in m.addresses if counts[a] == 1}
+        self._shared = {a for a in counts if counts[a] > 1}
         self.first = min(self.ids, default=None)
 
     def find(self, subtask: Subtask) -> str | None:
@@ -627,12 +627,12 @@ def _place_all(jobs: list[Job], locator: _Locator, ledger: Ledger) -> None:
 
 def _cpu_elsewhere(jobs: list[Job], ledger: Ledger) -> dict[str, float]:
     """Return what subtasks that are not imported use, by task manager, in cores."""
-    found: dict[str, float] = {}
+    cpu: dict[str, float] = {}
     for subtask in (subtask for job in jobs for subtask in job.everyone()):
         if subtask.node is not None and subtask.busy:
-            found[subtask.node] = found.get(subtask.node, 0.0) + subtask.busy
+            cpu[subtask.node] = cpu.get(subtask.node, 0.0) + subtask.busy
             ledger.reading("CPU of running jobs that are not imported is background")
-    return found
+    return cpu
 
 
 def _node(

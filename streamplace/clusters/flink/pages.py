@@ -199,9 +199,9 @@ class Vertex(_Page):
         ``None`` where it is known of none that runs.
         """
         rates = self.rates(name)
-        found = completed(rates)
+        values = completed(rates)
         # no subtask runs any more: 0, not unknown
-        return (None if rates else 0.0) if found is None else sum(found)
+        return (None if rates else 0.0) if values is None else sum(values)
 
 
 class _Input(_Page):
@@ -333,15 +333,15 @@ class TaskManager(_Page):
     @property
     def host(self) -> str:
         """The host it is on, or its own id where that is not reported."""
-        found = self.addresses
-        return found[1] if found else self.id
+        addresses = self.addresses
+        return addresses[1] if addresses else self.id
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """Host and port, and the host, out of a path such as ``akka.tcp://flink@tm-1:6122/…``."""
         # an IPv6 address stands in brackets; port and path follow
-        found = re.search(r"@(\[[^\]/\s]{1,255}\]|[^:/@\s\[]{1,255})(?=[:/])", self.path or "")
-        return (f"{found[1]}:{self.dataPort}", found[1]) if found else ()
+        match = re.search(r"@(\[[^\]/\s]{1,255}\]|[^:/@\s\[]{1,255})(?=[:/])", self.path or "")
+        return (f"{match[1]}:{self.dataPort}", match[1]) if match else ()
 
     @property
     def memory(self) -> str:
@@ -364,9 +364,9 @@ def wanted_of(jobs: Iterable[J], wanted: str, ledger: Ledger) -> list[J]:
 
     Of one name are also former runs of a job: those that run count, and else one alone.
     """
-    named = [job for job in jobs if wanted in ("", job.id, job.name)]
-    running = [job for job in named if job.running]
-    past = [job for job in named if not job.running]
+    matching = [job for job in jobs if wanted in ("", job.id, job.name)]
+    running = [job for job in matching if job.running]
+    past = [job for job in matching if not job.running]
     if not wanted:
         return running
     if len(running) > 1:
@@ -382,7 +382,7 @@ def wanted_of(jobs: Iterable[J], wanted: str, ledger: Ledger) -> list[J]:
         ledger.problem(
             "--option job", wanted, f"is the name of {len(past)} jobs that ended", remedy
         )
-    return named
+    return matching
 
 
 # -- from pages to tables --------------------------------------------------------------------------
@@ -466,10 +466,10 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
     if isinstance(value, dict) and "taskmanagers" in value and not {"subtasks", "name"} & {*value}:
         return TaskManagers
     marks = {"vertices": Job, "subtasks": VertexPage, "plan": PlanPage, "jobs": Overview}
-    found = kind_by_field(document, marks, "expected a REST document", ledger)
-    if found is None and isinstance(value, dict):
+    kind = kind_by_field(document, marks, "expected a REST document", ledger)
+    if kind is None and isinstance(value, dict):
         ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
-    return found
+    return kind
 
 
 def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:

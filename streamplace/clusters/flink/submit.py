@@ -93,19 +93,19 @@ def read_script(text: str) -> Script:
 
 def _statements(text: str) -> list[str]:
     """Split at semicolons outside quotes and comments; comments that are no hints are dropped."""
-    found, current, at = [], "", 0
+    statements, current, at = [], "", 0
     for token in _TOKEN.finditer(text):
         current += text[at : token.start()]
         at = token.end()
         if token["quoted"]:
             current += token["quoted"]
         elif token["end"]:
-            found.append(current.strip())
+            statements.append(current.strip())
             current = ""
         else:
             current += " "
-    found.append((current + text[at:]).strip())
-    return [statement for statement in found if statement]
+    statements.append((current + text[at:]).strip())
+    return [statement for statement in statements if statement]
 
 
 def java_options() -> list[str]:

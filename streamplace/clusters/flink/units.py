@@ -66,7 +66,7 @@ def units_of(jobs: list[Job], place: str, sharing: bool) -> list[Unit]:
     With `sharing` the vertices of a sharing group share slots; else each has its own.
     """
     unique = UniqueNames()
-    found = []
+    units = []
     for job in jobs:
         head = f"{topology_of(job, jobs)}: " if len(jobs) > 1 else ""
         parts = list(groups_of(job, sharing).values()) if place == "slots" else _chains(job)
@@ -75,16 +75,16 @@ def units_of(jobs: list[Job], place: str, sharing: bool) -> list[Unit]:
             if place == "slots" and len(vertices) > 1:
                 name = "slots" if len(parts) == 1 else f"slots of group {number}"
             unit = unique.take(head + name, vertices[0].id[:8])
-            found.append(Unit(unit, job, tuple(vertices)))
-    return found
+            units.append(Unit(unit, job, tuple(vertices)))
+    return units
 
 
 def groups_of(job: Job, sharing: bool) -> dict[str, list[Vertex]]:
     """Return the vertices by sharing group; those that report none are in Flink's default."""
-    found: dict[str, list[Vertex]] = {}
+    groups: dict[str, list[Vertex]] = {}
     for vertex in job.vertices.values():
-        found.setdefault((vertex.sharing or "") if sharing else vertex.id, []).append(vertex)
-    return found
+        groups.setdefault((vertex.sharing or "") if sharing else vertex.id, []).append(vertex)
+    return groups
 
 
 def _chains(job: Job) -> list[list[Vertex]]:
@@ -106,12 +106,12 @@ def _chains(job: Job) -> list[list[Vertex]]:
     return list({id(members): members for members in chain.values()}.values())
 
 
-class Held(NamedTuple):
+class SlotCounts(NamedTuple):
     """Slots that jobs hold: by task manager, how many in all, and whether all are placed."""
 
     by_node: Counter[str]
     total: int
-    known: bool
+    placed: bool
 
 
 def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger: Ledger) -> bool:
@@ -141,10 +141,10 @@ def _busy(managers: list[TaskManager]) -> dict[str, int]:
     return {m.id: max(0, m.slots - m.free) for m in managers if m.free is not None}
 
 
-def slots_held(jobs: list[Job], sharing: bool) -> Held:
+def slots_held(jobs: list[Job], sharing: bool) -> SlotCounts:
     """Count the slots of jobs: of a sharing group, those of its widest vertex."""
     by_node: Counter[str] = Counter()
-    total, known = 0, True
+    total, placed = 0, True
     for job in jobs:
         for vertices in groups_of(job, sharing).values():
             most: Counter[str] = Counter()
@@ -152,14 +152,14 @@ def slots_held(jobs: list[Job], sharing: bool) -> Held:
                 where = [subtask.node for subtask in vertex.everyone() if not subtask.ended]
                 # slots of a group on a node: the most subtasks of any one of its vertices there
                 most |= Counter(node for node in where if node is not None)
-                known = known and None not in where
+                placed = placed and None not in where
             by_node += most
             total += max(vertex.running for vertex in vertices)
-    return Held(by_node, total, known)
+    return SlotCounts(by_node, total, placed)
 
 
 def slots_taken(
-    managers: list[TaskManager], chosen: Held, others: Held, ledger: Ledger
+    managers: list[TaskManager], chosen: SlotCounts, others: SlotCounts, ledger: Ledger
 ) -> Counter[str]:
     """Return the slots of each task manager that the imported jobs cannot have.
 
@@ -168,14 +168,16 @@ def slots_taken(
     """
     busy = _busy(managers)
     beyond = {node: max(0, used - chosen.by_node[node]) for node, used in busy.items()}
-    taken = Counter({**others.by_node, **beyond} if chosen.known else others.by_node)
+    taken = Counter({**others.by_node, **beyond} if chosen.placed else others.by_node)
     if any(taken.values()):
         ledger.reading("slots that hold none of the imported subtasks are subtracted")
     # slots in use that are not of the imported jobs, by task manager or in all
-    foreign = sum(beyond.values()) if chosen.known else sum(busy.values()) - chosen.total
+    foreign = sum(beyond.values()) if chosen.placed else sum(busy.values()) - chosen.total
     rest = foreign - others.total
     if rest > 0:
-        done = "subtracted" if chosen.known else "not subtracted, as it is not known where they are"
+        done = (
+            "subtracted" if chosen.placed else "not subtracted, as it is not known where they are"
+        )
         ledger.warn(
             f"{rest} slots are in use that no subtask explains: {done}; save the pages of all "
             "running jobs, or say --option slots=single if a slot takes one subtask"
@@ -286,10 +288,10 @@ class Contents:
 
         If `whole`, a task is a slot, and is taken as long as anything in it runs.
         """
-        found = np.zeros(unit.width)
+        slots = np.zeros(unit.width)
         for vertex in unit.vertices:
-            found += share[unit.job.id, vertex.id] * self.per_task(unit.job.id, vertex.id)
-        return (found > 0).astype(np.float64) if whole else found
+            slots += share[unit.job.id, vertex.id] * self.per_task(unit.job.id, vertex.id)
+        return (slots > 0).astype(np.float64) if whole else slots
 
 
 def _assign(

@@ -82,22 +82,22 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
 
 
 def _compare(
-    job: Job, vertex: Vertex, group: Group, seen: Counter[str], gone: int
+    job: Job, vertex: Vertex, group: Group, counts: Counter[str], gone: int
 ) -> list[Difference]:
     """Report where numbers differ; of a narrower vertex, which slots it fills is Flink's choice."""
     # one of which subtasks have ended is as a narrower one
     narrow = vertex.parallelism - gone < group.parallelism
     return [
-        Difference(job.name, vertex.title, manager, want, seen[manager])
-        for manager in sorted(group.counts.keys() | seen.keys())
-        if seen[manager] > (want := group.counts.get(manager, 0))
-        or (seen[manager] < want and not narrow)
+        Difference(job.name, vertex.title, manager, want, counts[manager])
+        for manager in sorted(group.counts.keys() | counts.keys())
+        if counts[manager] > (want := group.counts.get(manager, 0))
+        or (counts[manager] < want and not narrow)
     ]
 
 
 def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
     """Find the running job of each job of the sheet: the one that has its vertices."""
-    found: dict[str, Job] = {}
+    owners: dict[str, Job] = {}
     for name, groups in sheet.by_job.items():
         vertex_ids = {vertex for group in groups for vertex in group.vertices}
         fitting = [job for job in jobs if vertex_ids == job.vertices.keys()]
@@ -107,19 +107,21 @@ def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
             fitting = same_id or [job for job in fitting if job.name == name] or fitting
         if len(fitting) != 1:
             raise InvalidInput(_no_owner(name, vertex_ids, jobs, len(fitting)))
-        found[name] = job = fitting[0]
+        owners[name] = job = fitting[0]
         widths = {identity: vertex.parallelism for identity, vertex in job.vertices.items()}
         check_parallelism(groups, widths, f"job {job.name}: ", "import and solve again")
-    return found
+    return owners
 
 
-def _no_owner(name: str, wanted: set[str], jobs: list[Job], fitting: int) -> Problem:
+def _no_owner(name: str, vertex_ids: set[str], jobs: list[Job], fitting: int) -> Problem:
     there = listed(sorted(f"{job.name} ({job.id[:8]})" for job in jobs), _SHOWN) or "none"
     if fitting:
         remedy = f"name one: --job ID of {there}"
         return Problem(f"job {name}", None, f"runs {fitting} times", remedy)
-    near = min(jobs, key=lambda job: len(wanted - job.vertices.keys()), default=None)
-    lacking = sorted(wanted - near.vertices.keys())[:_SHOWN] if near else sorted(wanted)[:_SHOWN]
+    near = min(jobs, key=lambda job: len(vertex_ids - job.vertices.keys()), default=None)
+    lacking = (
+        sorted(vertex_ids - near.vertices.keys())[:_SHOWN] if near else sorted(vertex_ids)[:_SHOWN]
+    )
     reason = f"no running job has just the vertices of the plan (lacking {', '.join(lacking)})"
     if near and not lacking:
         reason = f"{near.name} has vertices that the plan does not place"

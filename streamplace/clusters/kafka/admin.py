@@ -167,7 +167,7 @@ class KafkaAdmin:
         Of one that is being reassigned the replicas are those of the old and the new list. The
         ledger takes a warning of topics that Kafka does not describe.
         """
-        found: dict[Key, Partition] = {}
+        partitions: dict[Key, Partition] = {}
         with self._asking():
             topics = self._client.describe_topics()
             moving = {
@@ -177,16 +177,16 @@ class KafkaAdmin:
             for topic in sorted(topics, key=lambda topic: topic["name"]):
                 for one in sorted(topic["partitions"], key=lambda one: one["partition_index"]):
                     key = Key(topic["name"], one["partition_index"])
-                    found[key] = _partition(key, one, moving.get(key))
+                    partitions[key] = _partition(key, one, moving.get(key))
         if ledger and (hidden := [t["name"] for t in topics if not t["partitions"]]):
             ledger.warn(
                 f"Kafka does not describe topic {some(hidden)}, which is left out: it is being "
                 "made or deleted, or this user may not describe it"
             )
-        least = self.configs("topic", {key.topic for key in found}, [MIN_ISR])
-        for key, partition in found.items():
+        least = self.configs("topic", {key.topic for key in partitions}, [MIN_ISR])
+        for key, partition in partitions.items():
             partition.min_isr = as_whole(least.get(key.topic, {}).get(MIN_ISR))
-        return found
+        return partitions
 
     def log_dirs(self, brokers: Collection[int], ledger: Ledger) -> pages.Logs:
         """Return what living brokers store; of one that stops answering nothing is known."""

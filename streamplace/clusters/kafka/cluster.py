@@ -260,18 +260,18 @@ class Labelled:
             return {self.tasks[0]: after[0]} if same else None
         if "" in self.roles:
             to = dict(zip(self.now.replicas, after, strict=False))
-            found = {t: to.get(home[t], home[t]) for t in self.tasks}
-            placed = [found.get(t, -1) for t in range(max(found) + 1)]
-            return found if self.under(home, placed).replicas == list(after) else None
+            broker_of = {t: to.get(home[t], home[t]) for t in self.tasks}
+            placed = [broker_of.get(t, -1) for t in range(max(broker_of) + 1)]
+            return broker_of if self.under(home, placed).replicas == list(after) else None
         if len(after) != len(self.tasks) or len(set(after)) < len(after):
             return None
-        found = {t: after[0] for t, r in zip(self.tasks, self.roles, strict=True) if r == LEADS}
-        rest = [b for b in after if b not in found.values()]
-        waiting = [t for t in self.tasks if t not in found]
+        broker_of = {t: after[0] for t, r in zip(self.tasks, self.roles, strict=True) if r == LEADS}
+        rest = [b for b in after if b not in broker_of.values()]
+        waiting = [t for t in self.tasks if t not in broker_of]
         for t in [t for t in waiting if home[t] in rest]:
-            found[t] = home[t]
+            broker_of[t] = home[t]
             rest.remove(home[t])
-        return found | dict(zip((t for t in waiting if t not in found), rest, strict=False))
+        return broker_of | dict(zip((t for t in waiting if t not in broker_of), rest, strict=False))
 
 
 def _ordered(now: Sequence[int], there: Sequence[int], leader: int | None) -> list[int]:
@@ -290,7 +290,7 @@ def listed_partitions(
     labels: Iterable[Mapping[str, str]], names: Sequence[str], ledger: Ledger
 ) -> dict[Key, Labelled]:
     """Group tasks by partition, by their labels; what is missing is a problem by path."""
-    found: dict[Key, Labelled] = {}
+    partitions: dict[Key, Labelled] = {}
     for t, task_labels in enumerate(labels):
         path, missing = f"tasks[{t}].labels", False
         for label in ("topic", "partition", REPLICAS):
@@ -317,10 +317,10 @@ def listed_partitions(
                 int(w) if is_whole(w := task_labels.get(k, "")) else None for k in (LEADER, FACTOR)
             ]
             labelled = Labelled(key, Lists(replicas, numbers[0]), numbers[1])
-            entry = found.setdefault(key, labelled)
+            entry = partitions.setdefault(key, labelled)
             entry.tasks.append(t)
             entry.roles.append(task_labels.get(ROLE, ""))
-    return found
+    return partitions
 
 
 # -- what each operation may change: which replicas are decided anew, and where each may go --------
@@ -404,9 +404,9 @@ class Operation:
         chosen = [p for p in cluster.partitions if not self.topics or p.topic in self.topics]
         why = self._left_alone(cluster, chosen, ledger)
         ready = [p for p in chosen if p.leader in cluster.alive and not p.is_moving]
-        found = [(p, _RULES[self.mode](self, cluster, p)) for p in ready]
-        why += self._skipped(cluster, [p for p, asked in found if asked is None], ledger)
-        fit = self._that_fit(cluster, [a for _, a in found if a is not None], why, ledger)
+        ruled = [(p, _RULES[self.mode](self, cluster, p)) for p in ready]
+        why += self._skipped(cluster, [p for p, asked in ruled if asked is None], ledger)
+        fit = self._that_fit(cluster, [a for _, a in ruled if a is not None], why, ledger)
         if not fit:
             reasons = dict.fromkeys(reason for reason, _ in why)
             message = "; ".join(["changes no partition", *reasons])
@@ -446,14 +446,14 @@ class Operation:
                 barred = self.brokers or led
                 heirs = [b for b in cluster.living(p) if b in p.isr and b not in barred]
                 (fixed if heirs else alone).append(p.name)
-        found = []
+        why = []
         if alone:
-            found.append((f"no other living replica can be elected: {some(alone)}", ""))
+            why.append((f"no other living replica can be elected: {some(alone)}", ""))
         if fixed:
             reason = "Kafka takes no other order of a list with a dead replica"
             remedy = "--option mode=dead-broker rebuilds it; then again"
-            found.append((f"{reason}: {some(fixed)}", remedy))
-        return found
+            why.append((f"{reason}: {some(fixed)}", remedy))
+        return why
 
     def _left_alone(
         self, cluster: Cluster, chosen: list[Partition], ledger: Ledger
@@ -691,8 +691,8 @@ def _with_followers(partition: Partition, more: int) -> Partition:
     leading = dict(partition.leading)
     if "nw_out" in leading:
         # each follower fetches all that comes in: nw_out grows by nw_in a follower
-        sent = more * partition.following.get("nw_in", 0.0)
-        leading["nw_out"] = max(0.0, leading["nw_out"] + sent)
+        added = more * partition.following.get("nw_in", 0.0)
+        leading["nw_out"] = max(0.0, leading["nw_out"] + added)
     return replace(partition, leading=leading)
 
 

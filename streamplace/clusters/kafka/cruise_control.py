@@ -302,7 +302,7 @@ def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
     if not addresses:
         return []
     client = WebClient(site_of(addresses[0], _PREFIX), request.timeout)
-    wait, found = request.options["wait"], []
+    wait, pages = request.options["wait"], []
     for path, kind, query in (
         ("load", LoadPage, {}),
         # entries: how many of the most loaded are listed; the largest int is all
@@ -310,8 +310,8 @@ def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
     ):
         value = client.get_computed(path, wait, _TASK_HEADER, json="true", **query)
         if _is_computed(value, path, ledger):
-            found.append((path, read_page(kind, value, path, ledger)))
-    return found
+            pages.append((path, read_page(kind, value, path, ledger)))
+    return pages
 
 
 def _kind_of(document: Document, ledger: Ledger) -> Any:
@@ -323,11 +323,11 @@ def _kind_of(document: Document, ledger: Ledger) -> Any:
         "KafkaPartitionState": StatePage,
         "partitions": AssignmentPage,
     }
-    found = kind_by_field(document, marks, "expected a response as JSON", ledger)
+    kind = kind_by_field(document, marks, "expected a response as JSON", ledger)
     name, value = document
-    if found is None and isinstance(value, dict) and _is_computed(value, name, ledger):
+    if kind is None and isinstance(value, dict) and _is_computed(value, name, ledger):
         ledger.warn(f"{name} is no document that is known, and is left out")
-    return found
+    return kind
 
 
 def _is_computed(value: Any, path: str, ledger: Ledger) -> bool:

@@ -107,7 +107,7 @@ def changes(
     if not moved and not any(FACTOR in of_task for of_task in instance.tasks.labels.values()):
         return []
     labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
-    found = []
+    changed = []
     stays = 0
     brokers, starts = set(broker_of), home == old and not back
     returns = not starts and home == new
@@ -118,13 +118,13 @@ def changes(
             partition.now if returns else _lists(partition, home, new, dead),
         )
         if change.before != change.after:
-            found.append(change)
+            changed.append(change)
             _check(change, brokers, dead, whole, ledger)
         else:
             stays += not dead.isdisjoint(change.after.replicas)
     if stays:
         ledger.warn(f"{stays:,} partitions go on having replicas on dead brokers")
-    return found
+    return changed
 
 
 def _dead(instance: Instance, broker_of: list[int]) -> set[int]:
@@ -141,7 +141,7 @@ def _lists(partition: Labelled, home: list[int], broker: list[int], dead: set[in
 
 
 def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledger: Ledger) -> None:
-    replicas, wanted = change.after.replicas, change.partition.factor
+    replicas, factor = change.after.replicas, change.partition.factor
     if not change.is_listed:
         return
     name = str(change.partition.key)
@@ -152,11 +152,11 @@ def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledge
         ledger.problem(name, gone[0], "is dead: Kafka refuses it", "let the plan leave it")
     if any(b not in brokers for b in change.copied_to) or -1 in replicas:
         ledger.problem(name, replicas, "names no broker of the instance", "place every replica")
-    may = {len(replicas)} if wanted is None else {wanted}
+    may = {len(replicas)} if factor is None else {factor}
     if not whole:  # on the way from now to there
         may.add(len(change.partition.now.replicas))
     if not replicas or not min(may) <= len(replicas) <= max(may):
-        reason = f"has {len(replicas)} replicas, not {wanted}"
+        reason = f"has {len(replicas)} replicas, not {factor}"
         ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
 
 
@@ -234,11 +234,11 @@ def write(
     return texts
 
 
-def elected(found: Iterable[Change]) -> list[Key]:
+def elected(changed: Iterable[Change]) -> list[Key]:
     """Return the partitions whose leader changes, and is to be elected: it is the first."""
     return [
         c.partition.key
-        for c in found
+        for c in changed
         if c.after.leader != c.before.leader
         or (c.after.leader is None and c.after.replicas[0] != c.before.replicas[0])
     ]
@@ -250,9 +250,9 @@ def elections(partitions: Iterable[Key]) -> str:
     return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
 
 
-def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger) -> None:
+def _add_way_back(texts: dict[str, str], changed: Sequence[Change], ledger: Ledger) -> None:
     """Add the leaders to elect after a rollback: those that were the first of their lists."""
-    led = [c for c in found if c.after.leader != c.before.leader]
+    led = [c for c in changed if c.after.leader != c.before.leader]
     if first := [c for c in led if c.before.leader == c.before.replicas[0]]:
         texts[BACK] = elections(c.partition.key for c in first)
     if other := len(led) - len(first):
@@ -349,16 +349,16 @@ def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
 
 def _broker_numbers(instance: Instance, ledger: Ledger) -> list[int]:
     """Return the broker of each node, -1 where it is none; one that two name is a problem."""
-    found: list[int] = []
+    numbers: list[int] = []
     for node, name in enumerate(instance.nodes.ids):
         text = instance.nodes.labels.get(node, {}).get("broker", name)
         number, path = int(text) if is_whole(text) else -1, f"nodes[{node}].id"
         if number < 0 and not instance.nodes.leaving[node]:
             ledger.problem(path, text, "is no broker number", "name it in the label broker")
-        elif number >= 0 and number in found:
+        elif number >= 0 and number in numbers:
             ledger.problem(path, number, "is the broker of two nodes")
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def read_back(text: str, instance: Instance) -> Places:

@@ -141,11 +141,11 @@ def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
         resources=tuple(name for name in UNITS if reported[name]),
         units=UNITS,
     )
-    for what, found in ((f"size in {at}", logs.sizes), (f"rate in {RATES}", rates)):
-        led = [p for p in cluster.partitions if found and p.leader is not None]
-        if lost := [p.name for p in led if p.key not in found]:
+    for what, by_key in ((f"size in {at}", logs.sizes), (f"rate in {RATES}", rates)):
+        led = [p for p in cluster.partitions if by_key and p.leader is not None]
+        if lost := [p.name for p in led if p.key not in by_key]:
             ledger.warn(f"no {what}, taken for 0: {some(lost)}")
-        if gone := [key for key in found if key not in topics]:
+        if gone := [key for key in by_key if key not in topics]:
             ledger.warn(f"a {what} of no partition of {of}, left out: {some(gone)}")
     return cluster
 
@@ -160,19 +160,19 @@ def _complete(
     """Add the brokers that only replicas or log dirs name; judge who is dead by what reports it."""
     # only living brokers report their log dirs. `listed` names the files that list brokers
     # living brokers: listed, or in an ISR, or they answered for their log dirs
-    named = {number for line in topics.values() for number in line.replicas}
+    holders = {number for line in topics.values() for number in line.replicas}
     in_sync = {number for line in topics.values() for number in line.isr}
-    for number in [] if listed else sorted({*answered} - named):
+    for number in [] if listed else sorted({*answered} - holders):
         brokers[number] = Broker(number)
         ledger.warn(f"broker {number} holds no replica, and is known from {LOGS} alone")
-    for number in sorted(named - brokers.keys()):
+    for number in sorted(holders - brokers.keys()):
         alive = not listed and (number in in_sync or number in answered)
         brokers[number] = Broker(number, alive=alive)
         if listed:
             ledger.warn(f"broker {number} holds replicas and {listed} lacks it: taken for dead")
         elif not alive:
             ledger.warn(f"broker {number} is in no ISR: taken for dead")
-    for number in sorted(named - in_sync):
+    for number in sorted(holders - in_sync):
         if brokers[number].alive:
             ledger.warn(f"broker {number} is alive by {listed or LOGS}, and in no ISR")
     for number in sorted(number for number in in_sync if not brokers[number].alive):
@@ -187,7 +187,7 @@ def _complete(
 def _leave_out_failed(brokers: dict[int, Broker], logs: pages.Logs, ledger: Ledger) -> None:
     """Leave out the room of failed disks; a broker all of whose disks failed is as good as dead."""
     for number, names in logs.failed.items():
-        share, total = logs.left[number]
+        share, total = logs.working[number]
         broker = brokers.setdefault(number, Broker(number, alive=False))
         text = f"broker {number}: log dir {some(names)} failed"
         if not share:

@@ -215,20 +215,20 @@ def _tasks(
 
 def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     """Sets of a partition's replicas: on distinct brokers, and over racks as `Asked` has it."""
-    found: list[dict[str, Any]] = []
+    sets: list[dict[str, Any]] = []
     for a in asked:
         count = len(a.replicas)
         if count < 2 or all(r.allowed == (r.broker,) for r in a.replicas):
             continue
         name, ids = a.partition.name, [f"{a.partition.name}#{i + 1}" for i in range(count)]
         apart = {"id": name, "tasks": ids, "rule": "apart", "over": "node", "at_most": 1}
-        found.append(apart)
+        sets.append(apart)
         if not cluster.has_racks:
             continue
         if a.racks.at_most == 1:  # brokers of distinct racks are distinct brokers
             apart["over"] = "rack"
         elif a.racks.at_most < count:
-            found.append(
+            sets.append(
                 {**apart, "id": f"{name} racks", "over": "rack", "at_most": a.racks.at_most}
             )
         if a.racks.moved_at_most is not None:
@@ -237,12 +237,12 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
             ]
             if len(moved) > a.racks.moved_at_most:
                 entry = {**apart, "id": f"{name} racks of what moves", "tasks": moved}
-                found.append({**entry, "over": "rack", "at_most": a.racks.moved_at_most})
+                sets.append({**entry, "over": "rack", "at_most": a.racks.moved_at_most})
         # at most k in a rack gives ⌈count / k⌉ racks by itself: no set is needed
         if a.racks.at_least > -(-count // a.racks.at_most):
             entry = {"id": f"{name} spread", "tasks": ids, "rule": "spread", "over": "rack"}
-            found.append({**entry, "at_least": a.racks.at_least})
-    return found
+            sets.append({**entry, "at_least": a.racks.at_least})
+    return sets
 
 
 def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:

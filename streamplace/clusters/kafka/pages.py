@@ -63,10 +63,10 @@ def broker_number(value: Any) -> int | None:
 def brokers_in(value: Any) -> list[int]:
     """Return the brokers of a list out of JSON, or refuse what is none."""
     numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
-    found = [number for number in numbers if number is not None]
-    if len(found) < len(numbers) or len(numbers) > _MOST_REPLICAS:
+    brokers = [number for number in numbers if number is not None]
+    if len(brokers) < len(numbers) or len(numbers) > _MOST_REPLICAS:
         raise Fault("is no list of brokers")
-    return found
+    return brokers
 
 
 def _replicas(value: Any) -> list[int]:
@@ -89,7 +89,7 @@ class Logs(NamedTuple):
     failed: dict[int, list[str]]  # Broker to the names of its failed log dirs.
     #: Of brokers with failed dirs the share of dirs that work, and the bytes of their disks
     #: (``None`` where not reported).
-    left: dict[int, tuple[float, float | None]]
+    working: dict[int, tuple[float, float | None]]
     brokers: list[int]  # Those that answered.
 
     def add(self, broker: int, folders: Sequence[LogDir]) -> None:
@@ -100,7 +100,7 @@ class Logs(NamedTuple):
             # 0 bytes stand for a size that was not reported (before Kafka 3.3)
             works = [folder.total for folder in folders if not folder.failed]
             total = sum(works) if works and all(works) else None
-            self.left[broker] = len(works) / len(folders), total
+            self.working[broker] = len(works) / len(folders), total
         for folder in folders:
             for key, size in () if folder.failed else folder.sizes.items():
                 self.sizes.setdefault(key, {})[broker] = size
@@ -111,7 +111,7 @@ class Logs(NamedTuple):
 
 def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
     """Read ``kafka-topics.sh --describe`` of any version: partitions in the order they stand."""
-    found: dict[Key, Partition] = {}
+    partitions: dict[Key, Partition] = {}
     counts: dict[str, tuple[int, str]] = {}
     min_isr: dict[str, int] = {}
     throttled: dict[str, None] = {}
@@ -129,24 +129,24 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Partition]:
         elif not _TOPIC.fullmatch(fields["Topic"]):
             ledger.problem(where, fields["Topic"][:60], "is no topic", _SAVE)
         elif "Partition" in fields:
-            _take_partition(fields, where, found, ledger)
+            _take_partition(fields, where, partitions, ledger)
         elif is_whole(fields.get("PartitionCount", "")):
             counts[fields["Topic"]] = int(fields["PartitionCount"]), where
-    listed_counts = Counter(topic for topic, _ in found)
+    listed_counts = Counter(topic for topic, _ in partitions)
     for topic, (count, where) in counts.items():
         if listed_counts[topic] != count:
             reason = f"partitions are reported, and {listed_counts[topic]} are listed ({topic})"
             ledger.problem(where, count, reason, _SAVE)
-    if not found:
+    if not partitions:
         ledger.problem(path, None, "holds no partition", _SAVE)
     if throttled:
         ledger.warn(
             f"throttled replicas are set of topic {some(throttled)}: where no reassignment is "
             "under way, delete leader. and follower.replication.throttled.replicas"
         )
-    for key, partition in found.items():
+    for key, partition in partitions.items():
         partition.min_isr = min_isr.get(key.topic)
-    return found
+    return partitions
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _fields(line: str) -> dict[str, str]:
 
 
 def _take_partition(
-    fields: dict[str, str], where: str, found: dict[Key, Partition], ledger: Ledger
+    fields: dict[str, str], where: str, partitions: dict[Key, Partition], ledger: Ledger
 ) -> None:
     name = f"{fields['Topic']}-{fields['Partition']}"
     if not is_whole(fields["Partition"]):
@@ -186,11 +186,11 @@ def _take_partition(
         reason = f"are all replicas of {name}, and being removed"
         ledger.problem(where, fields["Removing Replicas"], reason, _SAVE)
     key = Key(fields["Topic"], int(fields["Partition"]))
-    if key in found:
+    if key in partitions:
         ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
     now = int(leader) if is_whole(leader) else None
-    found[key] = Partition(*key, list(replicas), now, list(isr))
-    found[key].adding, found[key].removing = coming or (), going or ()
+    partitions[key] = Partition(*key, list(replicas), now, list(isr))
+    partitions[key].adding, partitions[key].removing = coming or (), going or ()
 
 
 @functools.lru_cache(4096)
@@ -295,14 +295,16 @@ class _Broker(Page):
 def read_brokers(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
     """Read brokers with racks and capacities."""
     page: list[_Broker] | None = read_page(list[_Broker], parsed(text, path), path, ledger)
-    found: dict[int, Broker] = {}
+    brokers: dict[int, Broker] = {}
     for i, entry in enumerate(page or ()):
-        if entry.id in found:
+        if entry.id in brokers:
             ledger.problem(f"{path}[{i}].id", entry.id, "stands twice", "one entry a broker")
         amounts = {} if entry.capacity is None else vars(entry.capacity)
         capacity = {name: amounts[name] for name in CAPACITIES if amounts.get(name) is not None}
-        found[entry.id] = Broker(entry.id, entry.rack, entry.alive, capacity, host=entry.host or "")
-    return found
+        brokers[entry.id] = Broker(
+            entry.id, entry.rack, entry.alive, capacity, host=entry.host or ""
+        )
+    return brokers
 
 
 _FENCED = {"fenced": False, "unfenced": True}
@@ -311,7 +313,7 @@ _LIST = "save what kafka-cluster.sh list-endpoints --include-fenced-brokers prin
 
 def read_endpoints(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
     """Read brokers with host, rack and life out of ``kafka-cluster.sh list-endpoints``, Kafka 4."""
-    found: dict[int, Broker] = {}
+    brokers: dict[int, Broker] = {}
     headings: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         words, where = line.split(), f"{path}:{number}"
@@ -324,17 +326,19 @@ def read_endpoints(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
             alive = _FENCED.get(columns.get("STATE", "unfenced"))
             if len(words) != len(headings) or alive is None:
                 ledger.problem(where, line.strip()[:60], "is no broker's line", _LIST)
-            elif int(words[0]) in found:
+            elif int(words[0]) in brokers:
                 ledger.problem(where, int(words[0]), "stands twice", "one line a broker")
             else:
                 rack = columns.get("RACK")
                 rack_name = None if rack == "null" else rack
-                found[int(words[0])] = Broker(int(words[0]), rack_name, alive, host=columns["HOST"])
+                brokers[int(words[0])] = Broker(
+                    int(words[0]), rack_name, alive, host=columns["HOST"]
+                )
         elif headings and line.strip():
             ledger.problem(where, line.strip()[:60], "is no broker's line", _LIST)
     if not headings:
         ledger.problem(path, text.strip()[:60] or None, "lacks the line ID HOST PORT", _LIST)
-    return found
+    return brokers
 
 
 def read_rates(
@@ -350,7 +354,7 @@ def read_rates(
         what = ", ".join(missing) or f"any of {', '.join(RATES)}"
         ledger.problem(f"{path}:1", ",".join(headings)[:60], f"lacks {what}", "a line of headings")
         return [], {}
-    found: dict[Key, dict[str, float]] = {}
+    by_key: dict[Key, dict[str, float]] = {}
     for number, values in lines[1:]:
         row = dict(zip(headings, values, strict=False))
         where, name = f"{path}:{number}", f"{row.get('topic')}-{row.get('partition')}"
@@ -361,11 +365,11 @@ def read_rates(
         elif wrong:
             value = row.get(wrong[0], "")[:60]
             ledger.problem(where, value, f"is no rate: {wrong[0]} of {name}", "a number from 0")
-        elif (key := Key(row["topic"], int(row["partition"]))) in found:
+        elif (key := Key(row["topic"], int(row["partition"]))) in by_key:
             ledger.problem(where, name, "stands twice", "one line a partition")
         else:
-            found[key] = {k: r or 0.0 for k, r in rates.items()}
-    return columns, found
+            by_key[key] = {k: r or 0.0 for k, r in rates.items()}
+    return columns, by_key
 
 
 class _Assigned(Page):
@@ -391,9 +395,9 @@ def exported(value: Any, path: str) -> tuple[dict[Key, list[int]], dict[Key, lis
     ledger = Ledger()
     if not isinstance(value, dict) or "partitions" not in value:
         raise InvalidInput(Problem(path, None, "is no reassignment", EXPORT))
-    found = read_elected(value, path, ledger)
+    lists = read_elected(value, path, ledger)
     ledger.check()
-    return found
+    return lists
 
 
 def read_elected(
@@ -402,12 +406,12 @@ def read_elected(
     """Read new lists, and lists that stay and whose first is to be elected (our own field)."""
     page: AssignmentPage | None = read_page(AssignmentPage, value, path, ledger)
     lists, elected = dict[Key, list[int]](), dict[Key, list[int]]()
-    for what, found in ("partitions", lists), ("elected", elected):
+    for what, target in ("partitions", lists), ("elected", elected):
         for i, entry in enumerate(getattr(page, what) if page else ()):
             key = Key(entry.topic, entry.partition)
-            if key in lists or key in found:
+            if key in lists or key in target:
                 ledger.problem(f"{path}.{what}[{i}]", str(key), "stands twice")
-            found[key] = entry.replicas
+            target[key] = entry.replicas
     return lists, elected
 
 

@@ -56,7 +56,7 @@ def wanted_of(name: str) -> dict[Key, Wanted]:
 
 def _of_plan(plan: Plan) -> dict[Key, Wanted]:
     """The first replica of a partition is its leader's; a task without number is leadership."""
-    found: dict[Key, Wanted] = {}
+    planned: dict[Key, Wanted] = {}
     for task, node in plan.assignment.items():
         match = _REPLICA.fullmatch(task)
         if match is None or not node.isdecimal():
@@ -65,12 +65,12 @@ def _of_plan(plan: Plan) -> dict[Key, Wanted]:
             raise InvalidInput(Problem(f"assignment.{task}", node, what, remedy))
         topic, number, replica = match.groups()
         key = Key(topic, int(number))
-        so_far = found.get(key, Wanted(None if replica is None else [], None))
+        so_far = planned.get(key, Wanted(None if replica is None else [], None))
         if so_far.brokers is not None:
             so_far.brokers.append(int(node))
         leads = replica in (None, "1")
-        found[key] = so_far._replace(leader=int(node)) if leads else so_far
-    return found
+        planned[key] = so_far._replace(leader=int(node)) if leads else so_far
+    return planned
 
 
 def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Difference]:
@@ -81,7 +81,7 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
     lost = [str(key) for key in wanted if key not in running]
     remedy = "save --describe of the whole cluster"
     raise_any([Problem("--describe", name, "is not described", remedy) for name in lost])
-    found = []
+    differences = []
     for key, planned in wanted.items():
         name, line = str(key), running[key]
         listed = line.replicas if planned.ordered else sorted(line.replicas)
@@ -89,17 +89,19 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Di
             brokers = planned.brokers if planned.ordered else sorted(planned.brokers)
             late = sorted(set(brokers) - set(line.isr))
             if brokers != listed:
-                found.append(Difference(name, "replicas", listed, brokers))
+                differences.append(Difference(name, "replicas", listed, brokers))
             elif late:
-                found.append(Difference(name, "in sync", line.isr, brokers))
+                differences.append(Difference(name, "in sync", line.isr, brokers))
         if line.leader != planned.leader:
-            found.append(Difference(name, "leader", line.leader, planned.leader))
+            differences.append(Difference(name, "leader", line.leader, planned.leader))
         # leads now, but the next preferred election would give it to the first
         elif planned.leader not in (None, line.replicas[0]) and sorted(line.replicas) == sorted(
             planned.brokers or line.replicas
         ):
-            found.append(Difference(name, "first of its list", line.replicas[0], planned.leader))
-    return found
+            differences.append(
+                Difference(name, "first of its list", line.replicas[0], planned.leader)
+            )
+    return differences
 
 
 @dataclass(frozen=True)
@@ -120,29 +122,29 @@ class KafkaVerdict(Verdict):
 
 
 def verdict_of(
-    wanted: dict[Key, Wanted], found: list[Difference], throttled: Sequence[str] = ()
+    wanted: dict[Key, Wanted], differences: list[Difference], throttled: Sequence[str] = ()
 ) -> KafkaVerdict:
     """Count the partitions that are as planned."""
-    right = len(wanted) - len({difference.partition for difference in found})
-    return KafkaVerdict(len(wanted), right, tuple(found), tuple(throttled))
+    right = len(wanted) - len({difference.partition for difference in differences})
+    return KafkaVerdict(len(wanted), right, tuple(differences), tuple(throttled))
 
 
 def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> KafkaVerdict:
     """Compare a running cluster: lists, sync, leaders, and that each replica lies in a log dir."""
     running, ledger = admin.partitions(), Ledger()
-    found = compare(wanted, running)
+    differences = compare(wanted, running)
     alive = [number for number, broker in admin.brokers().items() if broker.alive]
     logs = admin.log_dirs(alive, ledger)
     for key, planned in wanted.items():
         stored = logs.sizes.get(key, {})
-        found += [
+        differences += [
             Difference(str(key), "log dir", None, broker)
             for broker in planned.brokers or ()
             if broker in logs.brokers and broker in running[key].isr and broker not in stored
         ]
     limits = throttles(admin, {key.topic for key in wanted})
     places = [f"{kind} {name}" if name else "brokers" for kind in limits for name in limits[kind]]
-    return verdict_of(wanted, found, places)
+    return verdict_of(wanted, differences, places)
 
 
 def throttles(

@@ -53,8 +53,8 @@ def write(
     slot = decided_slots(instance, places, ledger)
     ledger.check()
     ports = Ports(instance)
-    named = all(_EXECUTOR.search(task) for task in instance.tasks.ids)
-    if options["form"] == "executors" or (options["form"] == "auto" and named):
+    all_named = all(_EXECUTOR.search(task) for task in instance.tasks.ids)
+    if options["form"] == "executors" or (options["form"] == "auto" and all_named):
         return {"": _dump(_executors(instance, Places(places.node, slot), ports, ledger))}
     if options["form"] == "auto":
         ledger.next_step = (
@@ -95,15 +95,15 @@ def _executors(instance: Instance, places: Places, ports: Ports, ledger: Ledger)
     for operator, topology, component in _components(instance, ledger):
         entry = topologies.setdefault(topology, {"workers": {}, "components": {}})
         for t in instance.tasks_of(operator).tolist():
-            found = _EXECUTOR.search(instance.tasks.ids[t])
-            if found is None:
+            match = _EXECUTOR.search(instance.tasks.ids[t])
+            if match is None:
                 reason = "names no executor: [first-last] of its task ids ends the name"
                 remedy = "import from Nimbus, or --option form=threads"
                 ledger.problem("tasks[].id", instance.tasks.ids[t], reason, remedy)
                 continue
             worker = ports.worker(int(places.node[t]), int(places.slot[t]))
-            entry["workers"].setdefault(worker, []).append(found[1])
-            entry["components"].setdefault(component, []).append(found[1])
+            entry["workers"].setdefault(worker, []).append(match[1])
+            entry["components"].setdefault(component, []).append(match[1])
     ledger.check()
     return {
         "format": PLACEMENT_FORMAT,
@@ -215,15 +215,15 @@ def read_back(text: str, instance: Instance) -> Places:
             reason = f"threads are placed, of {len(tasks)} executors"
             ledger.problem(f"{path}.conf", sum(room.values()), reason)
             continue
-        left = []
+        unplaced = []
         for t in tasks:
             now = (int(node[t]), int(slot[t]))
             if room.get(now, 0) > 0:
                 room[now] -= 1
             else:
-                left.append(t)
+                unplaced.append(t)
         free = [place for place, count in room.items() for _ in range(count)]
-        for t, (n, s) in zip(left, free, strict=True):
+        for t, (n, s) in zip(unplaced, free, strict=True):
             node[t], slot[t] = n, s
     ledger.check()
     return Places(node, slot)
@@ -236,8 +236,8 @@ def _by_executor(
     for operator, topology, component in _components(instance, ledger):
         planned = placement.topologies.get(topology)
         for t in instance.tasks_of(operator).tolist():
-            found = _EXECUTOR.search(instance.tasks.ids[t])
-            worker = None if planned is None or found is None else planned.worker_of.get(found[1])
+            match = _EXECUTOR.search(instance.tasks.ids[t])
+            worker = None if planned is None or match is None else planned.worker_of.get(match[1])
             place = None if worker is None else ports.place_of(worker)
             if place is None:
                 path = f"topologies.{topology}.workers"
@@ -252,12 +252,12 @@ def _by_executor(
 def _room(conf: str, path: str, ports: Ports, ledger: Ledger) -> dict[tuple[int, int], int]:
     room: dict[tuple[int, int], int] = {}
     for part in conf.split("/"):
-        found = _PART.fullmatch(part)
-        place = ports.place(found[1], int(found[2])) if found else None
-        if found is None or place is None:
+        match = _PART.fullmatch(part)
+        place = ports.place(match[1], int(match[2])) if match else None
+        if match is None or place is None:
             ledger.problem(path, part, "is no worker of the instance", "site#port,threads")
             continue
-        room[place] = room.get(place, 0) + int(found[3])
+        room[place] = room.get(place, 0) + int(match[3])
         if room[place] > 10_000_000:
             raise InvalidInput(Problem(path, room[place], "threads are too many"))
     return room
@@ -309,8 +309,8 @@ class Ports:
         for n, name in enumerate(table.ids):
             labels = table.labels.get(n, {})
             site = labels.get("site", name)
-            given = [text.strip() for text in labels.get(PORTS, "").split(",")]
-            ports = [-int(p[1:]) if p[0] == "+" else int(p) for p in given if _PORT.fullmatch(p)]
+            texts = [text.strip() for text in labels.get(PORTS, "").split(",")]
+            ports = [-int(p[1:]) if p[0] == "+" else int(p) for p in texts if _PORT.fullmatch(p)]
             # slots without a label get numbers below those in use: any free port
             missing = min(MOST_SLOTS, int(table.slots[n])) - len(ports)
             lowest = min([0, *ports])
@@ -384,8 +384,8 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
         return staying
     ledger.reading("the plan decides no slots: they are those that the referee assigned")
     # other numbers may be other workers that restart
-    named = _renumbered(instance, places, assigned.slot)
-    return named if _keeps_slots(instance, places, named) else assigned.slot
+    renumbered = _renumbered(instance, places, assigned.slot)
+    return renumbered if _keeps_slots(instance, places, renumbered) else assigned.slot
 
 
 def _keeps_slots(instance: Instance, places: Places, slot: Ints) -> bool:
@@ -420,7 +420,7 @@ def _staying_slots(instance: Instance, places: Places) -> Ints:
 def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
     """(T,) the same assigned with the numbers under which most executors stay where they are."""
     # slots of a node are alike but for their port
-    found = slot.copy()
+    renumbered = slot.copy()
     for n in np.unique(places.node).tolist():
         here = np.flatnonzero(places.node == n)
         stays = here[(instance.tasks.node[here] == n) & (instance.tasks.slot[here] >= 0)]
@@ -432,5 +432,5 @@ def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
         common = np.zeros((width, width), dtype=np.int64)
         np.add.at(common, (slot[stays][now < width], now[now < width]), 1)
         _, number = linear_sum_assignment(common, maximize=True)
-        found[here] = number[slot[here]]
-    return found
+        renumbered[here] = number[slot[here]]
+    return renumbered

@@ -194,9 +194,9 @@ class Cluster:
         pages.add_supervisors(page, supervisors, self.ledger)
         summary: pages.Summary = self._needed(pages.Summary, "topology/summary")
         chosen = pages.chosen(summary.topologies, wanted, self.client.base)
-        found = [self._topology(entry.id) for entry in chosen]
+        topologies = [self._topology(entry.id) for entry in chosen]
         self.ledger.check()
-        return supervisors, found
+        return supervisors, topologies
 
     def _topology(self, identity: str) -> pages.Topology:
         path = f"topology/{quoted(identity)}"

@@ -109,7 +109,7 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
         ledger.reading(f"{part.name} requests no memory: {memory:g} MB an executor is assumed")
     if not missing:
         return
-    workers_of = _named(at, on_pages, missing)
+    workers_of = _system_workers(at, on_pages, missing)
     for name, workers in workers_of.items():
         part = Bolt.model_construct(name=name, count=len(workers), cpu_request=cpu)
         part.memory = memory
@@ -150,15 +150,15 @@ def _at_workers(topology: Topology) -> _Workers:
         for executor in part.executors:
             if executor.host is not None and executor.port is not None:
                 there.setdefault((executor.host, executor.port), []).append(part)
-    found: _Workers = []
+    pairs: _Workers = []
     for worker in topology.processes:
         if worker.host is not None and worker.port is not None:
-            found.append((worker, there.pop((worker.host, worker.port), [])))
-    found += [
+            pairs.append((worker, there.pop((worker.host, worker.port), [])))
+    pairs += [
         (Worker.model_construct(host=host, port=port), parts)
         for (host, port), parts in there.items()
     ]
-    return sorted(found, key=lambda pair: (str(pair[0].host), pair[0].port or 0))
+    return sorted(pairs, key=lambda pair: (str(pair[0].host), pair[0].port or 0))
 
 
 def _size(parts: list[Component]) -> int:
@@ -187,7 +187,7 @@ def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float,
     )
 
 
-def _named(at: _Workers, on_pages: set[str], missing: int) -> dict[str, list[Worker]]:
+def _system_workers(at: _Workers, on_pages: set[str], missing: int) -> dict[str, list[Worker]]:
     """Return system components that workers name, with the worker of each executor."""
     workers_of: dict[str, list[Worker]] = {}
     for worker, _ in at:
@@ -246,8 +246,8 @@ def build_document(
         prefix = f"{topology.name}:" if several else ""
         for part in topology.components.values():
             role = "source" if part.kind == "spout" else "operator"
-            named = {"id": prefix + part.name, "topology": topology.name}
-            operators.append(named | {"role": "system" if part.is_system else role})
+            entry = {"id": prefix + part.name, "topology": topology.name}
+            operators.append(entry | {"role": "system" if part.is_system else role})
             tasks += [
                 _task(prefix, part, executor, cpu_and_busy, ports)
                 for executor, cpu_and_busy in zip(part.executors, _cpu_of(part, cpu), strict=True)
@@ -373,9 +373,9 @@ def _used_ports(
     owners: dict[tuple[str, int], list[str]] = {}
     complete = True
     for topology in topologies:
-        found, all_told = ports_of(topology)
-        complete = complete and all_told
-        for host, ports in found.items():
+        by_host, all_known = ports_of(topology)
+        complete = complete and all_known
+        for host, ports in by_host.items():
             used.setdefault(host, set()).update(ports)
             for port in ports:
                 owners.setdefault((host, port), []).append(topology.name)
@@ -391,29 +391,29 @@ def _used_ports(
 
 def _settle_workers(topology: Topology, ledger: Ledger) -> None:
     """Take the number of workers that are seen, where another number is reported."""
-    found, complete = ports_of(topology)
-    seen = sum(map(len, found.values()))
+    by_host, complete = ports_of(topology)
+    used = sum(map(len, by_host.values()))
     executors = len(topology.known_executors)
     stated = topology.workers
-    if stated is None or not seen:
+    if stated is None or not used:
         return
     # Storm starts no more workers than executors
     total = max(executors, topology.executors or 0)
     expected = min(stated, total)
     hidden = 0 if topology.processes else total - executors  # they may have workers of their own
-    if seen > expected or (complete and seen + hidden < expected):
+    if used > expected or (complete and used + hidden < expected):
         ledger.warn(
-            f"{topology.name}: workersTotal is {stated}, its executors are in {seen} slots, which "
+            f"{topology.name}: workersTotal is {stated}, its executors are in {used} slots, which "
             "counts: the page is stale, or workers are down"
         )
-        topology.workers = seen if complete else None
+        topology.workers = used if complete else None
 
 
 def _ports(
     supervisors: dict[str, Supervisor], used: dict[str, set[int]], ledger: Ledger
 ) -> dict[str, list[int]]:
     """Return the worker ports of each host in slot order: those in use, then likely ones."""
-    found = {}
+    by_host = {}
     for host, ports in used.items():
         supervisor = supervisors.get(host)
         slots = len(ports) if supervisor is None else supervisor.slots
@@ -424,14 +424,14 @@ def _ports(
         if len(ports) > slots:
             reason = f"workers run on {len(ports)} ports of {host}, which has {slots} slots"
             ledger.problem(path, slots, reason, "save all at one time")
-        found[host] = sorted(ports)
+        by_host[host] = sorted(ports)
         listed = None if supervisor is None else supervisor.ports
         if listed is not None and ports.issubset(listed):
-            found[host] += [port for port in listed if port not in ports]
+            by_host[host] += [port for port in listed if port not in ports]
         elif len(ports) < slots:
             ledger.reading("ports of idle slots are unknown: a plan names any free one")
-            found[host] += [-i for i in range(1, slots - len(ports) + 1)]
-    return found
+            by_host[host] += [-i for i in range(1, slots - len(ports) + 1)]
+    return by_host
 
 
 def port_text(port: int) -> str:
@@ -464,7 +464,7 @@ def _nodes(
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
     entries = []
-    taken = {what: [t.assigned(what) for t in topologies] for what in ("cpu", "memory")}
+    assigned = {what: [t.assigned(what) for t in topologies] for what in ("cpu", "memory")}
     for host, supervisor in supervisors.items():
         offered = {"cpu": supervisor.cpu, "memory": supervisor.memory}
         entry: dict[str, Any] = {
@@ -483,8 +483,8 @@ def _nodes(
         background = {}
         for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
             # of others = used of the supervisor - assigned to the imported; below 0.5 is rounding
-            others = (used[what] or 0.0) - sum(found.get(host, 0.0) for found in taken[what])
-            if not all(taken[what]) or others <= 0.5:
+            others = (used[what] or 0.0) - sum(by_host.get(host, 0.0) for by_host in assigned[what])
+            if not all(assigned[what]) or others <= 0.5:
                 others = 0.0
             else:
                 ledger.reading(f"{noun} assigned to topologies that are not imported is background")
@@ -541,8 +541,8 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
     `most_pairs`: edges that would give more pairs than this in all are spread evenly, which needs
         no list.
     """
-    left = most_pairs
-    found: dict[tuple[str, str], Edge] = {}
+    pairs_left = most_pairs
+    edges: dict[tuple[str, str], Edge] = {}
     for target, sender, stream, rate in _subscriptions(topology, ledger):
         source = topology.components.get(sender)
         if source is None or sender == target.name:
@@ -551,7 +551,7 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
         grouping = topology.groupings.get((sender, stream, target.name))
         if grouping is None:
             ledger.reading("groupings that no document names are split as measured")
-        edge = found.setdefault((sender, target.name), Edge(sender, target.name))
+        edge = edges.setdefault((sender, target.name), Edge(sender, target.name))
         senders = _sender_shares(source, stream)
         receivers = _receiver_shares(target, (sender, stream), grouping)
         follows = _follows(topology, grouping, ledger)
@@ -561,15 +561,15 @@ def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
         else:
             edge.others += rate
         # all subscriptions of an edge share one (a, b) matrix, which is counted once
-        if len(senders) * len(receivers) > left:
+        if len(senders) * len(receivers) > pairs_left:
             if not edge.pattern:
                 ledger.reading("edges with very many pairs of executors are spread evenly")
             edge.rate += rate
         elif len(senders) and len(receivers):
-            left -= len(senders) * len(receivers) if edge.pairs is None else 0
+            pairs_left -= len(senders) * len(receivers) if edge.pairs is None else 0
             edge.add(rate, senders, receivers)
-    _note_shuffles(topology, list(found.values()), ledger)
-    return list(found.values())
+    _note_shuffles(topology, list(edges.values()), ledger)
+    return list(edges.values())
 
 
 def _follows(topology: Topology, grouping: str | None, ledger: Ledger) -> bool:
@@ -735,7 +735,7 @@ def sets_of(topology: Topology, prefix: str, ledger: Ledger) -> Iterator[dict[st
 
     `prefix`: of its operators.
     """
-    most, apart = _read(topology, ledger)
+    most, apart = _constraints(topology, ledger)
     for name, count in most.items():
         yield {
             "id": f"{topology.name}: {name} on a node",
@@ -778,7 +778,7 @@ def _incompatible(
                "over": "slot"}  # fmt: skip
 
 
-def _read(topology: Topology, ledger: Ledger) -> tuple[dict[str, int], set[tuple[str, str]]]:
+def _constraints(topology: Topology, ledger: Ledger) -> tuple[dict[str, int], set[tuple[str, str]]]:
     """Return most executors of components on a node, and the pairs that share no worker."""
     most: dict[str, int] = {}
     apart: set[tuple[str, str]] = set()

@@ -93,14 +93,16 @@ class Nimbus:
     def _refuse(self, reason: str, remedy: str) -> NoReturn:
         raise InvalidInput(Problem(self.address, None, reason, remedy))
 
-    def _ask(self, name: str, *given: Any) -> Any:
+    def _ask(self, name: str, *arguments: Any) -> Any:
         """Call a method of Nimbus; that a blob is not there is for the caller to know."""
         try:
-            return getattr(self._client, name)(*given)
+            return getattr(self._client, name)(*arguments)
         except self._types.KeyNotFoundException:
             raise
         except self._types.NotAliveException:
-            self._refuse(f"no topology {given[0]} runs", "import again: it may have been killed")
+            self._refuse(
+                f"no topology {arguments[0]} runs", "import again: it may have been killed"
+            )
         except self._types.AuthorizationException as error:
             self._refuse(f"{name} is not allowed: {error.msg}", "ask as the topology's owner")
         except self._types.InvalidTopologyException as error:
@@ -151,10 +153,10 @@ class Nimbus:
         Raises `InvalidInput`: there is none, or it is not in a state in which it can be looked at
             or moved.
         """
-        found = self.cluster().topologies or []
-        one = next((one for one in found if name in (one.id, one.name)), None)
+        topologies = self.cluster().topologies or []
+        one = next((one for one in topologies if name in (one.id, one.name)), None)
         if one is None:
-            there = ", ".join(sorted(one.name for one in found)) or "none"
+            there = ", ".join(sorted(one.name for one in topologies)) or "none"
             self._refuse(f"no topology {name} runs", f"there is {there}")
         if one.status not in ("ACTIVE", "INACTIVE"):
             self._refuse(f"topology {name} is {one.status}", "wait until that has ended")
@@ -214,11 +216,11 @@ def _text_of(error: BaseException) -> str:
 
 def _settings(text: str, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        settings = json.loads(text)
     except ValueError:
         reason, remedy = "is no JSON", "the logs of Nimbus show what it has stored"
         raise InvalidInput(Problem(what, text[:60], reason, remedy)) from None
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def name_of(executor: Any) -> str:
@@ -278,8 +280,8 @@ def _all_time(windows: Any) -> dict[Any, float] | None:
     """Return counts since the start; ``None`` where there are none, or one is no count."""
     # Storm leaves all windows out as long as nothing is counted
     counts = {} if windows == {} else (windows or {}).get(ALL_TIME)
-    found = None if counts is None else {k: as_number(n) for k, n in counts.items()}
-    return None if found is None or None in found.values() else found  # type: ignore[return-value]
+    numbers = None if counts is None else {k: as_number(n) for k, n in counts.items()}
+    return None if numbers is None or None in numbers.values() else numbers  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,7 @@ class Live:
         counts = self._measure(settings)
         at: dict[tuple[str, int], str] = {}
         topologies = [self._topology(one, settings[one.id], counts[one.id], at) for one in chosen]
-        found: dict[str, pages.Supervisor] = {}
+        supervisors: dict[str, pages.Supervisor] = {}
         ports = self._shared_ports(topologies)
         hosts = Counter(one.host for one in cluster.supervisors or ())
         there = [
@@ -316,10 +318,10 @@ class Live:
         self.ledger.check()
         pages.add_supervisors(
             pages.Supervisors.model_construct(supervisors=[one for one in there if one]),
-            found,
+            supervisors,
             self.ledger,
         )
-        return found, topologies
+        return supervisors, topologies
 
     def _shared_ports(self, topologies: list[pages.Topology]) -> list[int]:
         """Return the worker ports that Nimbus is configured with, where workers are on these."""
@@ -355,9 +357,9 @@ class Live:
                 f"{len(stale)} executors did not report within {limit:g} s: their rates are those "
                 "since they started"
             )
-        found: dict[str, list[tuple[Any, _Counts | None]]] = {}
+        measured: dict[str, list[tuple[Any, _Counts | None]]] = {}
         for i, some in second.items():
-            found[i] = []
+            measured[i] = []
             if gone := sorted(first[i].keys() - {name_of(executor) for executor in some}):
                 self.ledger.warn(
                     f"{i}: executors [{listed(gone, 5)}] were there at the first reading and are "
@@ -373,8 +375,8 @@ class Live:
                 counts = _counts_of(executor)
                 if counts is not None and limit:
                     counts = counts.since(first[i].get(name_of(executor)))
-                found[i].append((executor, counts))
-        return found
+                measured[i].append((executor, counts))
+        return measured
 
     def _topology(
         self, summary: Any, settings: dict[str, Any], measured: list[tuple[Any, _Counts | None]],
@@ -628,7 +630,7 @@ class Worker:
 
     started: Rows = field(default_factory=dict)
     cpu: Rows = field(default_factory=dict)
-    given: list[Rows] = field(default_factory=list)
+    passed_on: list[Rows] = field(default_factory=list)
     sent: dict[Place, Rows] = field(default_factory=dict)
 
     def times(self) -> list[int]:
@@ -663,7 +665,7 @@ class Worker:
         A process is there long before its executors, half a minute on a busy machine.
         """
         since = self.started[max(self.started)]
-        return last - min((t for rows in self.given for t in rows if t > since), default=last)
+        return last - min((t for rows in self.passed_on for t in rows if t > since), default=last)
 
     def ends(self, first: int, last: int, running: Container[Place]) -> bool:
         """Whether the last report is of a worker that ends: it has closed a connection.
@@ -701,7 +703,7 @@ def read_workers(folder: Path, identity: str) -> dict[Place, Worker]:
         rf"storm\.(?:worker|topology)\.{re.escape(identity)}\.([^.]*)\..*?\.(\d+)-"
         rf"(?:({_STARTED})|({_CPU})|({_GIVEN}).+(?<!\.m1_rate)|{_SENT}(.+):(\d+))\.csv"
     )
-    found: dict[Place, Worker] = {}
+    workers: dict[Place, Worker] = {}
     if not folder.is_dir():
         remedy = f"the folder of the files that {REPORTER} wrote"
         raise InvalidInput(Problem("--reports", str(folder), "is no folder", remedy))
@@ -709,17 +711,17 @@ def read_workers(folder: Path, identity: str) -> dict[Place, Worker]:
         match = name.fullmatch(path.name)
         if match is None:
             continue
-        worker = found.setdefault((match[1], int(match[2])), Worker())
+        worker = workers.setdefault((match[1], int(match[2])), Worker())
         rows = _read(path)
         if match[3]:
             worker.started |= rows
         elif match[4]:
             worker.cpu |= rows
         elif match[5]:
-            worker.given.append(rows)
+            worker.passed_on.append(rows)
         else:
             worker.sent.setdefault((match[6], int(match[7])), {}).update(rows)
-    return found
+    return workers
 
 
 def _read(path: Path) -> Rows:
@@ -783,9 +785,9 @@ def crossing(
     for place, (worker, _) in reported.items():
         # all count over the same time, from where the last begins to where the first ends
         first, last = worker.nearest(since, until)
-        given = sum(_grown(rows, first, last) for rows in worker.given)
-        messages += given
-        total += given / (last - first)
+        transferred = sum(_grown(rows, first, last) for rows in worker.passed_on)
+        messages += transferred
+        total += transferred / (last - first)
         for other, rows in worker.sent.items():
             if node_of.get(other) not in (None, node_of[place]):
                 crossed += _grown(rows, first, last) / (last - first)
@@ -835,7 +837,7 @@ def _running(
     of_port: dict[int, list[Place]] = {}
     for place in places:
         of_port.setdefault(place[1], []).append(place)
-    found: dict[Place, tuple[Worker, tuple[int, int, int]]] = {}
+    running: dict[Place, tuple[Worker, tuple[int, int, int]]] = {}
     for (host, port), worker in workers.items():
         # the host as Storm writes it into names of files; else the only worker on that port
         matches = [p for p in of_port.get(port, ()) if p[0].replace(".", "_") == host]
@@ -844,10 +846,10 @@ def _running(
         if len(matches) == 1 and window is not None:
             if worker.counts_for(window[1]) > (oldest or {}).get(matches[0], math.inf):
                 continue
-            now = found.get(matches[0])
+            now = running.get(matches[0])
             if now is None or now[1][1] < window[1]:
-                found[matches[0]] = worker, window
-    return found
+                running[matches[0]] = worker, window
+    return running
 
 
 def _grown(rows: Rows, first: int, last: int) -> float:

@@ -275,17 +275,17 @@ class Topology(Summarised, _Started):
         # the shorter of window and age: an executor counts from its start on
         window = self.window if part.window is None else part.window
         spans = (window, (self.age or None) if age is None else age)
-        found = min((span for span in spans if span is not None), default=math.inf)
-        return found if math.isfinite(found) else None
+        shortest = min((span for span in spans if span is not None), default=math.inf)
+        return shortest if math.isfinite(shortest) else None
 
     def assigned(self, what: str) -> dict[str, float]:
         """Return ``cpu`` or ``memory`` that its workers are assigned, by host."""
-        found: dict[str, float] = {}
+        amounts: dict[str, float] = {}
         for worker in self.processes:
             amount = getattr(worker, what)
             if worker.host is not None and amount is not None:
-                found[worker.host] = found.get(worker.host, 0.0) + amount
-        return found
+                amounts[worker.host] = amounts.get(worker.host, 0.0) + amount
+        return amounts
 
 
 # -- the pages -------------------------------------------------------------------------------------
@@ -377,20 +377,20 @@ def chosen(listed: Iterable[T], wanted: str, address: str) -> list[T]:
     Raises `InvalidInput`: there is none, with what is there.
     """
     every = [(one, one.status or "ACTIVE") for one in listed]
-    found = [
+    topologies = [
         one
         for one, status in every
         if wanted in (one.id, one.name) or (not wanted and status == "ACTIVE")
     ]
-    if not found:
+    if not topologies:
         reason = f"has no topology {wanted!r}" if wanted else "has no active topology"
         there = [f"{one.name} ({status})" for one, status in every]
         remedy = f"there is {some(sorted(there), 5)}" if there else "submit one first"
         raise InvalidInput(Problem(address, None, reason, remedy))
-    return found
+    return topologies
 
 
-def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Ledger) -> None:
+def add_supervisors(page: Supervisors, supervisors: dict[str, Supervisor], ledger: Ledger) -> None:
     """Add what hosts offer, by host."""
     by_host: dict[str, Supervisor] = {}
     for entry in page.supervisors:
@@ -399,7 +399,7 @@ def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Led
             by_host[entry.host] = by_host[entry.host].with_another(entry)
         else:
             by_host[entry.host] = entry
-    found |= by_host
+    supervisors |= by_host
 
 
 def take_topology(topology: Topology, path: str, ledger: Ledger) -> None:
@@ -419,18 +419,18 @@ def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
 
     Workers name them, and so do executors; a host of executors without a port has an empty set.
     """
-    found: dict[str, set[int]] = {}
+    by_host: dict[str, set[int]] = {}
     for worker in topology.processes:
         if worker.host is not None and worker.port is not None:
-            found.setdefault(worker.host, set()).add(worker.port)
-    listed = bool(found)
+            by_host.setdefault(worker.host, set()).add(worker.port)
+    listed = bool(by_host)
     executors = topology.known_executors
     for executor in executors:
         if executor.host is not None:
-            ports = found.setdefault(executor.host, set())
+            ports = by_host.setdefault(executor.host, set())
             ports.update(() if executor.port is None else (executor.port,))
     all_placed = all(e.host is not None and e.port is not None for e in executors)
-    return found, listed or (bool(executors) and all_placed)
+    return by_host, listed or (bool(executors) and all_placed)
 
 
 def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Topology) -> None:
@@ -444,13 +444,13 @@ def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Top
     part.window = page.window
     part.cpu_request = page.cpu_request or part.cpu_request
     part.memory = page.memory or part.memory
-    seen: set[str] = set()
+    names: set[str] = set()
     for i, executor in enumerate(page.executorStats):
-        if executor.name in seen:
+        if executor.name in names:
             ledger.problem(f"{path}.executorStats[{i}].id", executor.name, "stands twice")
-        seen.add(executor.name)
+        names.add(executor.name)
     # in order of their first tasks: [FIRST-LAST]
-    first = {name: int(m[1]) if (m := re.match(r"\[(\d{1,12})-", name)) else 0 for name in seen}
+    first = {name: int(m[1]) if (m := re.match(r"\[(\d{1,12})-", name)) else 0 for name in names}
     part.executors = sorted(page.executorStats, key=lambda one: (first[one.name], one.name))
     for source in page.inputStats:
         key = (source.component, source.stream or "default")
@@ -478,9 +478,9 @@ def kind_of(document: Document, ledger: Ledger) -> Any:
         return Topology
     marks: dict[str, Any] = {"executorStats": ComponentPage, "componentType": ComponentPage}
     marks["supervisors"] = Supervisors
-    found = kind_by_field(document, marks, "expected a page of the UI", ledger)
-    if found is not None or not isinstance(value, dict):
-        return found
+    kind = kind_by_field(document, marks, "expected a page of the UI", ledger)
+    if kind is not None or not isinstance(value, dict):
+        return kind
     # a visualization has a key for each component, and no name of its own
     entries = [isinstance(v, dict) and v.keys() & {":type", ":inputs"} for v in value.values()]
     if entries and all(entries):
@@ -505,14 +505,14 @@ def read_files(
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     for name, page in pages.get(ComponentPage, ()):
         # pages of old versions do not name their topology
-        named = [t for t in topologies if t.id == page.topologyId]
+        matching = [t for t in topologies if t.id == page.topologyId]
         if page.topologyId is None and len(topologies) == 1:
-            named = topologies
-        if not named:
+            matching = topologies
+        if not matching:
             reason, remedy = "is the id of no topology page", "save that page too"
             ledger.problem(f"{name}.topologyId", page.topologyId, reason, remedy)
         else:
-            take_component(page, name, ledger, named[0])
+            take_component(page, name, ledger, matching[0])
     for name, page in pages.get(dict[str, Pictured], ()):
         owner = _pictured(name, page, topologies)
         if owner is None:
@@ -528,4 +528,4 @@ def _pictured(path: str, page: dict[str, Pictured], topologies: list[Topology]) 
     by_path = [t for t in topologies if t.id in path]
     fitting = [t for t in topologies if page.keys() & t.components.keys()]
     whole = [t for t in fitting if t.components.keys() <= page.keys()]
-    return next((found[0] for found in (by_path, whole, fitting) if len(found) == 1), None)
+    return next((group[0] for group in (by_path, whole, fitting) if len(group) == 1), None)

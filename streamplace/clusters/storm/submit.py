@@ -60,16 +60,16 @@ def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
     ledger = Ledger()
     _check_slots(nimbus, placement, running, ledger)
     ledger.check()
-    found = []
+    checked = []
     for name, planned in placement.topologies.items():
         now = {(at, frozenset(names)) for (at, _), names in _workers(running[name].at).items()}
-        wanted = {(w.rpartition(":")[0], frozenset(names)) for w, names in planned.workers.items()}
+        target = {(w.rpartition(":")[0], frozenset(names)) for w, names in planned.workers.items()}
         # of executors: to another node; a worker restarts already if any of its executors change
         moves = sum(
             running[name].at[e][0] != w.rpartition(":")[0] for e, w in planned.worker_of.items()
         )
-        found.append(Checked(name, planned, running[name], moves, len(now - wanted)))
-    return found
+        checked.append(Checked(name, planned, running[name], moves, len(now - target)))
+    return checked
 
 
 def _workers(at: dict[str, tuple[str, int]]) -> dict[tuple[str, int], list[str]]:
@@ -94,7 +94,7 @@ def _check_slots(
             if not supervisor.blacklisted:
                 offered[place] += supervisor.num_workers
     ours = {one.id: name for name, one in running.items()}
-    taken: dict[tuple[str, int], str] = {}
+    owner_of: dict[tuple[str, int], str] = {}
     used: Counter[str] = Counter()
     for topology in cluster.topologies or ():
         if topology.id in ours:
@@ -103,22 +103,22 @@ def _check_slots(
         for host, port, supervisor_id in workers:
             for place in {host, supervisor_id}:
                 used[place] += 1
-                taken[place, port] = topology.name
-    wanted: Counter[str] = Counter()
+                owner_of[place, port] = topology.name
+    demand: Counter[str] = Counter()
     claimed: dict[str, str] = {}
     for name, planned in placement.topologies.items():
         for worker in planned.workers:
             place, _, port = worker.rpartition(":")
             path = f"topologies.{name}.workers.{worker}"
-            wanted[place] += 1
+            demand[place] += 1
             if place not in hosts:
                 ledger.problem(path, None, "is on no node that Nimbus knows", "import again")
             elif not port.startswith("+"):
-                owner = taken.get((place, int(port))) or claimed.get(worker)
+                owner = owner_of.get((place, int(port))) or claimed.get(worker)
                 if owner is not None and owner != name:
                     ledger.problem(path, None, f"serves topology {owner}", "import and solve again")
                 claimed[worker] = name
-    for place, number in wanted.items():
+    for place, number in demand.items():
         # slots of the node less those of topologies that are not submitted
         free = offered[place] - used[place]
         if place in hosts and number > free:
@@ -282,7 +282,7 @@ def read_placement(value: Any) -> StormPlacement:
         remedy = "`streamplace export storm INSTANCE PLAN -o FILE` writes one"
         raise InvalidInput(Problem("format", stated, f"is not {PLACEMENT_FORMAT}", remedy))
     ledger = Ledger()
-    found: dict[str, Planned] = {}
+    topologies: dict[str, Planned] = {}
     entries = value.get("topologies")
     if not isinstance(entries, dict) or not entries:
         ledger.problem("topologies", entries, "is no object with a placement of each topology")
@@ -299,12 +299,12 @@ def read_placement(value: Any) -> StormPlacement:
             ledger.problem(f"{path}.workers", one, "stands twice", "an executor runs in one worker")
         for one in sorted(placed.keys() ^ planned.component_of.keys())[:5]:
             ledger.problem(path, one, "stands in only one of workers and components")
-        found[name] = planned
+        topologies[name] = planned
     share = value.get("remote_share")
     if share is not None and (not isinstance(share, int | float) or not 0 <= share <= 1):
         ledger.problem("remote_share", share, "is no share from 0 to 1")
     ledger.check()
-    return StormPlacement(found, share)
+    return StormPlacement(topologies, share)
 
 
 def _lists(

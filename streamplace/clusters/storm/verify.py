@@ -99,9 +99,9 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
 
 def nodes_of(nimbus: Nimbus, identity: str, planned: Planned) -> dict[tuple[str, int], str]:
     """Return the node of each worker: its host, or its supervisor where the placement names it."""
-    named = {w.rpartition(":")[0] for w in planned.workers}
+    places = {w.rpartition(":")[0] for w in planned.workers}
     return {
-        (w.host, w.port): w.supervisor_id if w.supervisor_id in named else w.host
+        (w.host, w.port): w.supervisor_id if w.supervisor_id in places else w.host
         for w in nimbus.workers(identity)
     }
 
@@ -121,12 +121,12 @@ def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = Non
         running = look(nimbus, name, planned)
         count += len(planned.worker_of)
         differences += misplaced(name, planned, running)
-        found = _crossing(nimbus, running, planned, reports)
-        if isinstance(found, str):
-            unknown = f"{name}: {found}"
+        outcome = _crossing(nimbus, running, planned, reports)
+        if isinstance(outcome, str):
+            unknown = f"{name}: {outcome}"
             continue
-        crossed += found.crossed
-        total += found.total
+        crossed += outcome.crossed
+        total += outcome.total
     shares = (placement.remote_share, crossed / total if total and unknown is None else None)
     return StormVerdict(count, count - len(differences), tuple(differences), *shares, unknown)
 
@@ -162,7 +162,7 @@ def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
     no other worker's.
     """
     ports = _ports(planned, running)
-    found = []
+    differences = []
     for executor, worker in planned.worker_of.items():
         place, port = running.at[executor]
         # free ports of the placement are compared with the port that was found for them
@@ -170,27 +170,27 @@ def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
         if executor not in running.up or not right:
             at = f"{place}:{port}" if executor in running.up else None
             component = planned.component_of[executor]
-            found.append(Misplaced(name, component, executor, worker, at))
-    return found
+            differences.append(Misplaced(name, component, executor, worker, at))
+    return differences
 
 
 def _ports(planned: Planned, running: Running) -> dict[str, int]:
     """Return the port of each worker of a placement."""
-    found: dict[str, int] = {}
-    taken: set[tuple[str, int]] = set()
+    port_of: dict[str, int] = {}
+    used: set[tuple[str, int]] = set()
     wild: list[tuple[int, str, int]] = []
     for worker, executors in planned.workers.items():
         place, _, text = worker.rpartition(":")
         if not text.startswith("+"):
-            found[worker] = int(text)
-            taken.add((place, int(text)))
+            port_of[worker] = int(text)
+            used.add((place, int(text)))
             continue
         ports = [running.at[e][1] for e in executors if running.at[e][0] == place]
         wild += [(-ports.count(port), worker, port) for port in set(ports)]
     # most executors first; a port that another worker has is none of its own
     for _, worker, port in sorted(wild):
         place = worker.rpartition(":")[0]
-        if worker not in found and (place, port) not in taken:
-            found[worker] = port
-            taken.add((place, port))
-    return found
+        if worker not in port_of and (place, port) not in used:
+            port_of[worker] = port
+            used.add((place, port))
+    return port_of

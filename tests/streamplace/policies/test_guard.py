@@ -152,7 +152,7 @@ def test_the_greatest_seed_plans_at_every_look() -> None:
 def test_a_folder_is_no_state(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InvalidInput, match="is a folder"), StateFile(name, "static").held():
+    with pytest.raises(InvalidInput, match="is a folder"), StateFile(name, "static").locked():
         pass
 
 

@@ -45,7 +45,7 @@ def test_log_dirs(admin: KafkaAdmin) -> None:
     ledger = Ledger()
     logs = admin.log_dirs([3, 1, 2], ledger)
     assert logs.sizes == {Key("orders", 0): {1: 10.0, 2: 10.0}, Key("a-b", 0): {1: 5.0, 2: 5.0}}
-    assert (logs.failed, logs.left) == ({1: ["/b"]}, {1: (0.5, 100.0)})
+    assert (logs.failed, logs.working) == ({1: ["/b"]}, {1: (0.5, 100.0)})
     assert logs.brokers == [1, 2]
     assert ledger.warnings == ["broker 3 does not say what it stores: may this user ask it?"]
 
