@@ -463,10 +463,10 @@ class _Slots:
 
     def next_empty(self, machine: int) -> int:
         """First empty slot of the machine, or of those after it, going round; -1 for none."""
-        found = self._find(int(self.start[machine]))
-        if found == len(self.node):
-            found = self._find(0)
-        return -1 if found == len(self.node) else found
+        slot = self._find(int(self.start[machine]))
+        if slot == len(self.node):
+            slot = self._find(0)
+        return -1 if slot == len(self.node) else slot
 
     def best_fit(self, cpu: float, memory: float, machine: int) -> int:
         """Slot with the least CPU + memory left that suffices; -1 for none."""

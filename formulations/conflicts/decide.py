@@ -135,18 +135,18 @@ class Judge:
         if core is not None:
             return Answer(False, core=core)
         if point is not None:
-            found = self._repaired(subset, rule_model.place(point))
-            if found is not None:
-                return self._take(found)
+            placement = self._repaired(subset, rule_model.place(point))
+            if placement is not None:
+                return self._take(placement)
         if self.left() <= 0:
             return Answer(None)
         answer = solve_small_milp(rule_model.model, time_limit=self.left())
         if answer.termination is LinearTermination.INFEASIBLE:
             return Answer(False, core=subset)
         if answer.x is not None:
-            found = rule_model.place(answer.x)
-            if not broken(Placement(instance, found)):
-                return self._take(found)
+            placement = rule_model.place(answer.x)
+            if not broken(Placement(instance, placement)):
+                return self._take(placement)
         return Answer(None)
 
     def keeps(self, subset: Ids, node: Ints) -> bool:

@@ -74,7 +74,7 @@ def remedies(
     `seconds`: for all checks.
     `alone`: whether there is no other conflict.
     """
-    found = []
+    ranked = []
     judge = Judge(atoms, seconds)
     kinds = np.unique(atoms.kind[core]).tolist()
     for kind, clash in zip(kinds, clashes, strict=True):
@@ -83,11 +83,11 @@ def remedies(
             if judge.left() <= 0:
                 break
             if _checked(atoms, changes, core, judge.left(), alone=alone):
-                found.append((_remedy(atoms, clash, changes, enough=alone), changes))
+                ranked.append((_remedy(atoms, clash, changes, enough=alone), changes))
                 break
-    found.sort(key=lambda entry: math.inf if entry[0].share is None else entry[0].share)
+    ranked.sort(key=lambda entry: math.inf if entry[0].share is None else entry[0].share)
     added = _nodes_added(atoms, core, judge.left()) if alone else None
-    return found if added is None else [*found, (added, {})]
+    return ranked if added is None else [*ranked, (added, {})]
 
 
 def _trials(

@@ -76,16 +76,16 @@ def run(instance: Instance, request: Request) -> Outcome:
         return counts_of(groups, classes, node, instance.num_nodes)[:, order]
 
     def otherwise() -> Counts | None:
-        counts_found = feasible_packing(instance, classes)
-        return None if counts_found is None else counts(counts_found)
+        group_counts = feasible_packing(instance, classes)
+        return None if group_counts is None else counts(group_counts)
 
-    def dealt(counts_found: Counts) -> Ints:
-        back = np.empty_like(counts_found)
-        back[:, order] = counts_found
+    def dealt(group_counts: Counts) -> Ints:
+        back = np.empty_like(group_counts)
+        back[:, order] = group_counts
         near = request.warm_start if request.warm_start is not None else instance.tasks.node
         return deal(groups, classes, back, near)
 
-    incumbent.found = lambda counts_found: request.offer(dealt(counts_found))
+    incumbent.found = lambda group_counts: request.offer(dealt(group_counts))
     interrupted = False
     try:
         start_nodes = feasible_starts(instance, request, classes)

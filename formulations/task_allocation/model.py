@@ -410,7 +410,7 @@ def node_keys(instance: Instance, names: set[str]) -> Floats | None:
 class FigureRows:
     """The expressions of one model.
 
-    `made`: the model, whose columns say where tasks are and which pairs are together.
+    `allocation`: the model, whose columns say where tasks are and which pairs are together.
     `rules`: which moves are migrations.
     """
 

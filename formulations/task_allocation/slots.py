@@ -82,7 +82,7 @@ class SlotRows:
     """Rows of everything that slots limit, and the columns that they add.
 
     `instance`: with its slots.
-    `made`: a model of the instance without them; rows are added to it.
+    `allocation`: a model of the instance without them; rows are added to it.
     `whole_only`: whether the solver takes no continuous variables.
     """
 

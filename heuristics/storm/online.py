@@ -173,9 +173,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     pairs = directed_pairs(instance)
     reach, notes = slots_within_reach(jobs)
     building = time.perf_counter() - began
-    gamma_asked = float(request.options["gamma"])
+    first_gamma = float(request.options["gamma"])
     schedule = None
-    for gamma in _gammas(gamma_asked):
+    for gamma in _gammas(first_gamma):
         worker, first, late = _phase_1(instance, jobs, pairs, reach, request, gamma)
         node, slot, relaxed = _phase_2(instance, jobs, pairs, reach, worker, first, request)
         if schedule is None or not relaxed[2]:
@@ -184,8 +184,8 @@ def run(instance: Instance, request: Request) -> Outcome:
             break
     assert schedule is not None
     gamma, late, node, slot, relaxed = schedule
-    if gamma != gamma_asked:
-        notes.append(f"gamma {gamma:g}: with {gamma_asked:g} slots found no node with the capacity")
+    if gamma != first_gamma:
+        notes.append(f"gamma {gamma:g}: with {first_gamma:g} slots found no node with the capacity")
     if late:
         notes.append(f"{late} executors found no slot within gamma times the mean load")
     if relaxed[1]:

@@ -94,12 +94,12 @@ def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
     job = grouped_job(instance)
     placed = [place_groups(job, priority) for priority in ("significance", "imc")]
     incumbent.partial = placed[0]
-    found = []
+    feasible = []
     for node in [*incumbent.given_starts(), *placed]:
         if incumbent.acceptable(node) is not None:
             incumbent.offer(node)
-            found.append(node)
-    return found
+            feasible.append(node)
+    return feasible
 
 
 def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:

@@ -168,9 +168,9 @@ class Instance:
         of = {x["id"]: x.get("topology") for x in operators}
         self.topology = [of.get(m) for m in self.member]
         sizes = Counter(self.topology)
-        asked = table(document, "topologies") if not (mends or "slots" in dropped) else []
-        asked = [x for x in asked if "workers" in x]
-        self.fills = [(x["id"], min(whole(x["workers"]), sizes[x["id"]])) for x in asked]
+        rows = table(document, "topologies") if not (mends or "slots" in dropped) else []
+        rows = [x for x in rows if "workers" in x]
+        self.fills = [(x["id"], min(whole(x["workers"]), sizes[x["id"]])) for x in rows]
         self._classes()
 
     def _amounts(self, entry: Doc | None, missing: Any) -> list[Any]:
@@ -353,19 +353,19 @@ class Instance:
             sums[n] = [a - part * rate for a, part in zip(sums[n], self.inner)]
         return sums
 
-    def distance(self, held: list[list[Any]]) -> F:
+    def distance(self, sums: list[list[Any]]) -> F:
         """Return the load distance of a placement."""
-        loads = [h[0] / F(self.unit[0]) + b[0] for h, b in zip(held, self.base)]
+        loads = [h[0] / F(self.unit[0]) + b[0] for h, b in zip(sums, self.base)]
         mean = sum(loads, ZERO) / self.share
         off = [load - w * mean for load, w in zip(loads, self.weight)]
         return max(a if gone else abs(a) for a, gone in zip(off, self.leaving))
 
-    def excess(self, held: list[list[Any]]) -> F:
+    def excess(self, sums: list[list[Any]]) -> F:
         """Return what a placement has above limits, each as a share of all there is of it."""
-        shares = [(held[n][i] - exact) / self.unit[i] / self.totals[i]
+        shares = [(sums[n][i] - exact) / self.unit[i] / self.totals[i]
                  for n, rooms in enumerate(self.rooms) for i, most, exact, rated in rooms
-                 if held[n][i] > most and not (self.free and rated)]  # fmt: skip
-        shares += [max(ZERO, self.distance(held) - m) / self.totals[0] for m, _ in self.far]
+                 if sums[n][i] > most and not (self.free and rated)]  # fmt: skip
+        shares += [max(ZERO, self.distance(sums) - m) / self.totals[0] for m, _ in self.far]
         return sum(shares, self.fixed)
 
     def _classes(self) -> None:
@@ -694,21 +694,21 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     need(fits, "the plan does not place exactly the tasks of the instance")
     at = [x.node.get(places[name], -1) for name in x.task]
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
-    held = x.node_amounts(at)
-    apart = F(sum(h[-3] for h in held), x.unit[-1])  # what leaves the nodes
+    sums = x.node_amounts(at)
+    apart = F(sum(h[-3] for h in sums), x.unit[-1])  # what leaves the nodes
     apart += sum(rate for i, to, rate in x.shuffled if at[i] not in {at[j] for j in to})
     values = {"internode_traffic": apart, "imc_gain": x.total_traffic - apart, "feasible": F(1)}
     if objective == EXCESS:
-        return x.excess(held)
+        return x.excess(sums)
     if objective == "sustainable_rate" and not x.crosses:
         # 0 of a node in use that its background alone exceeds, whatever its tasks need
         rates = [*x.thread_rates, *(
-            max(ZERO, left) / (held[n][i] or 1) for n in {*at} for i, cap, left, rated in x.rooms[n]
-            if rated and (held[n][i] or (cap < 0 and i < len(x.crossing))))]  # fmt: skip
+            max(ZERO, left) / (sums[n][i] or 1) for n in {*at} for i, cap, left, rated in x.rooms[n]
+            if rated and (sums[n][i] or (cap < 0 and i < len(x.crossing))))]  # fmt: skip
         need(rates, "nothing limits the rate of the plan")
         return min(rates)
     if objective == "load_distance" and x.mean is not None:
-        return x.distance(held)
+        return x.distance(sums)
     if objective in OF_NODES:
         return sum(map(x.shares(objective).__getitem__, {*at}), ZERO)
     need(objective in values, f"the plan has no {objective} that this checker can determine")
@@ -785,8 +785,8 @@ def main(arguments: list[str]) -> int:
     path = "usage"
     try:
         need(len(arguments) in (2, 3), "check.py INSTANCE CERTIFICATE [PLAN]", Unreadable)
-        found = [parse(Path(path := name).read_bytes()) for name in arguments]
-        (instance, sha256), *rest = found
+        documents = [parse(Path(path := name).read_bytes()) for name in arguments]
+        (instance, sha256), *rest = documents
         path = " with ".join(arguments)
         print(f"holds: {check(instance, sha256, *(document for document, _ in rest))}")
     except (Refused, RecursionError, OverflowError) as error:

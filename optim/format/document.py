@@ -452,7 +452,7 @@ def _duplicate_keys(data: bytes, text: str) -> Iterable[Problem]:
     class Pairs(list[tuple[str, Any]]):
         """An object as its pairs, so that a repeated key is still there to be found."""
 
-    found = False
+    repeats = False
     try:
         stack: list[tuple[str, Any]] = [("", json.loads(data, object_pairs_hook=Pairs))]
     except (RecursionError, ValueError):
@@ -464,13 +464,13 @@ def _duplicate_keys(data: bytes, text: str) -> Iterable[Problem]:
             for key, item in value:
                 here = _below(path, key)
                 if key in seen:
-                    found = True
+                    repeats = True
                     yield Problem(here, None, "stands twice in the same object", "keep one")
                 seen.add(key)
                 stack.append((here, item))
         elif isinstance(value, list):
             stack.extend((f"{path}[{i}]", item) for i, item in enumerate(value))
-    if not found:
+    if not repeats:
         yield Problem("$", None, f"repeats a key: {text}", "keep one")
 
 

@@ -108,10 +108,10 @@ class TaskTable(_Frozen):
         """Task id to index."""
         return {name: i for i, name in enumerate(self.ids)}
 
-    def any_allowed(self, found: Bools) -> Bools:
-        """(len(restricted),) whether any of `found`, one an entry of `allowed_indices`, holds."""
+    def any_allowed(self, holds: Bools) -> Bools:
+        """(len(restricted),) whether any of `holds`, one an entry of `allowed_indices`, is true."""
         # differences of running counts: entries found in each row
-        count = np.concatenate([[0], np.cumsum(found)])
+        count = np.concatenate([[0], np.cumsum(holds)])
         return np.asarray(np.diff(count[self.allowed_indptr]) > 0)
 
     @cached_property

@@ -179,8 +179,8 @@ def _banner_version() -> str:
     import subprocess
 
     output = subprocess.run([executable(), "-quit"], capture_output=True, text=True, timeout=60)
-    found = re.search(r"Version: (\S+)", output.stdout)
-    return found.group(1) if found else "?"
+    match = re.search(r"Version: (\S+)", output.stdout)
+    return match.group(1) if match else "?"
 
 
 def arguments(task: SolveTask) -> list[str]:

@@ -250,8 +250,8 @@ class Store:
         if not isinstance(content, dict):
             raise self._no_result(f"{self.marker} is damaged")
         if self.format is not None and content.get("format") != self.format:
-            format_found = _shown(content.get("format"))
-            raise self._no_result(f"{self.marker} has the format {format_found}, not {self.format}")
+            shown_format = _shown(content.get("format"))
+            raise self._no_result(f"{self.marker} has the format {shown_format}, not {self.format}")
         return content
 
     def write(self, content: Mapping[str, Any]) -> None:
