@@ -131,12 +131,12 @@ def spread(binding: Instance, instance: Instance) -> Ints:
     node = np.full(instance.num_tasks, -1, dtype=np.int32)
     order = np.argsort(-size, kind="stable")
     every = np.array(instance.tasks.load)
-    _deal(node, order, kind.astype(np.int64), target, load, room, every, left.copy())
+    _place_least_full(node, order, kind.astype(np.int64), target, load, room, every, left.copy())
     return node
 
 
 @kernel
-def _deal(node, order, kind, target, load, room, every, left):  # type: ignore[no-untyped-def]
+def _place_least_full(node, order, kind, target, load, room, every, left):  # type: ignore[no-untyped-def]
     """Put tasks where the fullest of some resources is least full and all have room."""
     used = np.zeros_like(room)
     for t in order:

@@ -182,17 +182,17 @@ class Plugins(Generic[T]):
         try:
             thing = entry.point.load()
         except Exception as error:  # whatever the other package's module does when imported
-            raise self._not_taken(entry, f"cannot be loaded: {error}") from error
+            raise self._refusal(entry, f"cannot be loaded: {error}") from error
         calls_itself = getattr(thing, "name", entry.point.name)
         fault = self._fault(thing)
         if fault is None and calls_itself != entry.point.name:
             fault = f"calls itself {calls_itself}"
         if fault:
-            raise self._not_taken(entry, fault)
+            raise self._refusal(entry, fault)
         plugin: T = thing
         return plugin
 
-    def _not_taken(self, entry: Entry, reason: str) -> InvalidInput:
+    def _refusal(self, entry: Entry, reason: str) -> InvalidInput:
         remedy = f"it is {entry.point.value} of the package {entry.package}: correct or remove that"
         return InvalidInput(Problem(self.where, entry.point.name, reason, remedy))
 

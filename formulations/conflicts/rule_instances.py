@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.format.tables import TOGETHER
-from optim.methods.reduce import Scale, in_own_units
+from optim.methods.reduce import Scale, in_solver_units
 from optim.rules import LEAVING, LIMITS, RULES, Form
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ class Atoms:
     @cached_property
     def normal(self) -> Atoms:
         """The same rule instances in the units that solvers see (`optim.methods.reduce`)."""
-        changed, _ = in_own_units(self.instance)
+        changed, _ = in_solver_units(self.instance)
         return self if changed is self.instance else replace(self, instance=changed)
 
     @cached_property
     def _scale(self) -> Scale:
-        return in_own_units(self.instance)[1]
+        return in_solver_units(self.instance)[1]
 
     def unit_of(self, atom: int) -> float:
         """Return what one unit of a limit in `normal` is in the file's units."""

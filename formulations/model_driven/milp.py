@@ -396,9 +396,9 @@ class _Run:
         self.traffic_bound: float | None = None
         self.beside: tuple[str, ThreadPlacement] | None = None
         self.fewest = self._first_fit()
-        self._hand_over()
+        self._store_best_plan()
 
-    def _hand_over(self) -> None:
+    def _store_best_plan(self) -> None:
         """Store the best plan so far in the request: it outlives whatever happens to this run."""
         packed = self.packed.placement(self.allocation)
         beside = self.beside if self.outdone else None
@@ -416,10 +416,10 @@ class _Run:
         self.packed.offer(deal(self.items, slots, nodes), nodes)
         bound = self.items.bound(pooled=self.pooled)
         if self.pooled:
-            bound = self._raised_to_the_cores(bound)
+            bound = self._fewest_slots_by_cores(bound)
         return Fewest(self.items, slots, len(slots), bound)
 
-    def _raised_to_the_cores(self, bound: int) -> int:
+    def _fewest_slots_by_cores(self, bound: int) -> int:
         """Fewest slots, from a bound on, whose machines have the cores for all CPU."""
         cpu = float((self.items.count * self.items.cpu).sum())
         largest = max(vm.slots for vm in self.instance.vm_types)
@@ -442,7 +442,7 @@ class _Run:
         except Exception as error:  # nothing that fails in a solver may cost the incumbent
             self.failed = True
             self.notes.append(f"{phase} failed, earlier results are used: {error!r}")
-        self._hand_over()
+        self._store_best_plan()
         calls.report(self.packed.num_slots, self.fewest.bound, phase)
 
     def offer(self, machines: Machines, nodes: tuple[AcquiredNode, ...]) -> None:

@@ -158,7 +158,7 @@ class Bundles:
         return self.threads / total
 
     @cached_property
-    def _tenants(self) -> NDArray[Any]:
+    def _tasks_per_slot(self) -> NDArray[Any]:
         """(B,) tasks that share a row's slot."""
         width = int(self.slots.max(initial=1))
         key = self.node.astype(np.int64) * width + self.slot
@@ -195,7 +195,9 @@ class Bundles:
 
         Of equally good slots those that the task shares with the fewest others come first.
         """
-        order = np.lexsort((np.arange(len(self.peak)), self._tenants, -self.peak, self.operator))
+        order = np.lexsort(
+            (np.arange(len(self.peak)), self._tasks_per_slot, -self.peak, self.operator)
+        )
         peaks = self.peak[order]
         first = np.searchsorted(self.operator[order], self.operator[order], side="left")
         # what the slots ahead of a row take, those of its own task only: the sum so far less that

@@ -228,10 +228,10 @@ class FirstPlan:
         while better and self._left > 0:
             better = False
             for a, b in combinations(range(len(state)), 2):
-                better |= self._deal(state, a, b)
+                better |= self._redistribute(state, a, b)
         return state
 
-    def _deal(self, state: Integers, a: int, b: int) -> bool:
+    def _redistribute(self, state: Integers, a: int, b: int) -> bool:
         """Deal the executors of two nodes in the best way; whether that gained anything."""
         states = self.states
         counts = states.counts(state[a]) + states.counts(state[b])

@@ -270,8 +270,8 @@ def cut_off(
         for m in np.flatnonzero(room <= room[n]):
             together = np.isin(allocation.task, cover) & (allocation.node == m)
             _add_row(allocation, together, -np.inf, len(cover) - 1)
-    undealt = [] if crowded or crosses.any() else list(_undealt(instance, node))
-    for tasks, nodes in undealt:
+    unassignable = [] if crowded or crosses.any() else list(_tasks_without_slots(instance, node))
+    for tasks, nodes in unassignable:
         for m in nodes.tolist():
             _add_row(
                 allocation,
@@ -279,12 +279,12 @@ def cut_off(
                 -np.inf,
                 len(tasks) - 1,
             )
-    if not crowded and not undealt:
+    if not crowded and not unassignable:
         _add_row(allocation, node[allocation.task] == allocation.node, -np.inf, len(node) - 1)
     return True
 
 
-def _undealt(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any]]]:
+def _tasks_without_slots(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any]]]:
     """Yield tasks that cannot be dealt to a node's slots, none of which could be spared, and where.
 
     That is the node, and those whose slots are no more and no larger.
@@ -298,17 +298,17 @@ def _undealt(instance: Instance, node: Ints) -> Iterator[tuple[Ints, NDArray[Any
     slots = np.where(nodes.slots < 0, np.inf, nodes.slots)
     for n in np.unique(node).tolist():
         tasks = np.flatnonzero(node == n).astype(np.int32)
-        if not _cannot_be_dealt(instance, tasks, n):
+        if not _fit_no_slots(instance, tasks, n):
             continue
         for t in tasks.tolist():
             fewer = tasks[tasks != t]
-            if _cannot_be_dealt(instance, fewer, n):
+            if _fit_no_slots(instance, fewer, n):
                 tasks = fewer
         smaller = (nodes.slot_capacity <= nodes.slot_capacity[n]).all(axis=1)
         yield tasks, np.flatnonzero(smaller & (slots <= slots[n]))
 
 
-def _cannot_be_dealt(instance: Instance, tasks: Ints, n: int) -> bool:
+def _fit_no_slots(instance: Instance, tasks: Ints, n: int) -> bool:
     alone = np.full(instance.num_tasks, -1, dtype=np.int32)
     alone[tasks] = n
     assignment = assign_slots(instance, alone)

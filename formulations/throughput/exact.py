@@ -88,7 +88,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     for node in starts:
         search.offer(counts_of(counted.groups, classes, node, instance.num_nodes))
         if search.counts is not None:
-            request.offer(_dealt(counted, request, search.counts))
+            request.offer(_assign_tasks(counted, request, search.counts))
     outcome = Outcome(Termination.OPTIMAL, times={"build": built, "compile": compiled})
     level = None
     try:
@@ -103,7 +103,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         none = search.low == np.inf
         outcome.termination = Termination.INFEASIBLE if none else _ended(search)
         return outcome
-    outcome.node = _dealt(counted, request, search.counts)
+    outcome.node = _assign_tasks(counted, request, search.counts)
     if outcome.termination is not Termination.INTERRUPTED and not search.closed:
         outcome.termination = _ended(search)
     recorder.note(_rate(search.high), _rate(search.low))
@@ -153,7 +153,7 @@ def _least_traffic(
     return traffic_level(instance, node, bound)
 
 
-def _dealt(counted: Grouped, request: Request, counts: Counts) -> Ints:
+def _assign_tasks(counted: Grouped, request: Request, counts: Counts) -> Ints:
     start, home = request.warm_start, counted.instance.tasks.node
     near = start if start is not None and (home < 0).all() else home
     return deal(counted.groups, counted.classes, counts, near)

@@ -324,7 +324,7 @@ def balanced_parts(
     """
     label = _metis(adjacency[members][:, members], weight, num_parts, seed)
     if len(np.unique(label)) < num_parts:
-        label = _dealt(weight, num_parts)
+        label = _heaviest_to_lightest_part(weight, num_parts)
     parts = [members[label == k] for k in range(num_parts)]
     return sorted(parts, key=lambda part: int(part[0]))
 
@@ -352,7 +352,7 @@ def _metis(
     return np.array(partition.vertex_part, dtype=np.int64)
 
 
-def _dealt(weight: Floats, num_parts: int) -> NDArray[np.int64]:
+def _heaviest_to_lightest_part(weight: Floats, num_parts: int) -> NDArray[np.int64]:
     """Label each member, heaviest first, with the lightest part so far; none stays empty."""
     label = np.zeros(len(weight), dtype=np.int64)
     parts = [(0.0, 0, k) for k in range(num_parts)]

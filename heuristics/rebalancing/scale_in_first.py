@@ -76,7 +76,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         return Outcome(Termination.INFEASIBLE)
     earlier = read_received(request.options["received"], instance)
     emptied = spread_evenly(problem, earlier / float(request.scale.load[0]))
-    after = _what_is_left(problem, emptied)
+    after = _remaining_problem(problem, emptied)
     settings = Settings.of(request, progress=request.progress)
     prepared = prepare_balance(after, settings)
     starts = [*prepared.starts, emptied]
@@ -129,7 +129,7 @@ def read_received(text: str, instance: Instance) -> Floats:
     return received
 
 
-def _what_is_left(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
+def _remaining_problem(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
     """Return the balancing that follows: from the new placement, with the rest of the budget."""
     left = zip(problem.budgets, problem.spent(emptied).tolist(), strict=True)
     budgets = tuple(b._replace(limit=max(0.0, b.limit - spent)) for b, spent in left)

@@ -135,7 +135,7 @@ def grouped_job(instance: Instance, *, margin: float = 0.0, normalise: bool = Fa
     Raises `InvalidInput`: streams between unlike tasks make more pairs of groups than
         `optim.format.traffic.MAX_PAIRS`.
     """
-    loads = instance.tasks.load if margin == 0 else _evened(instance, margin)
+    loads = instance.tasks.load if margin == 0 else _levelled_loads(instance, margin)
     group, size = _group_of_tasks(instance, loads)
     members = np.argsort(group, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(size)])
@@ -157,7 +157,7 @@ def grouped_job(instance: Instance, *, margin: float = 0.0, normalise: bool = Fa
     )
 
 
-def _evened(instance: Instance, margin: float) -> Floats:
+def _levelled_loads(instance: Instance, margin: float) -> Floats:
     """(T, R) loads, within each operator raised to the greatest of nearly equal ones."""
     loads = np.array(instance.tasks.load)
     for operator in range(instance.num_operators):

@@ -142,7 +142,7 @@ def affordable(
     best, document = _or_uncertified(
         result, lambda: certified(result, text(), nodes=_CASES, seconds=seconds)
     )
-    return result if document is None or not _carries(best) else best
+    return result if document is None or not _proves_claim(best) else best
 
 
 def _loading() -> float:
@@ -152,7 +152,7 @@ def _loading() -> float:
     return _LOADING if "scipy.optimize" in sys.modules else _SCIPY
 
 
-def _carries(result: Result) -> bool:
+def _proves_claim(result: Result) -> bool:
     """Whether a certificate proves what is claimed, or more."""
     if result.bound_by == "certificate" or result.certified_gap is None or result.gap is None:
         return result.bound_by == "certificate"

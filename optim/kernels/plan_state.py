@@ -425,7 +425,7 @@ _TRIES = 3
 
 
 @helper
-def _hot_task(i, x, random):
+def _task_on_hottest_node(i, x, random):
     """Return, of some random tasks, the one on the hottest node."""
     best = draw(random, i[TASKS])
     for _ in range(_TRIES):
@@ -486,7 +486,7 @@ def _one_of(i, node, random):
 @helper
 def propose(i, x, guard, random, tasks, targets):
     """Write tasks and where they go to; return how many, 0 for none."""
-    task = _hot_task(i, x, random) if uniform(random) < 0.6 else draw(random, i[TASKS])
+    task = _task_on_hottest_node(i, x, random) if uniform(random) < 0.6 else draw(random, i[TASKS])
     source = i[i[NODE] + task]
     # shares of the kinds of moves are chosen, not derived
     u = uniform(random)

@@ -707,7 +707,7 @@ def measure(i, x, guard, levels, blend, level):
 
 
 @helper
-def _refer(i, x):
+def _normalise_powers(i, x):
     """Normalise powers of values by the greatest now; return whether that changes any."""
     changes = False
     for k in range(i[FIGURES]):
@@ -809,7 +809,7 @@ def walk(i, x, guard, random, parameters, best, record, noise, keep, change):
     while again:
         _fill(i, x, guard)
         lead = measure(i, x, guard, before, blend, level)
-        again = _refer(i, x)
+        again = _normalise_powers(i, x)
     if steps == 0:
         for j in range(i[LEVELS]):
             change[5 + j] = before[j]

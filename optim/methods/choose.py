@@ -128,7 +128,7 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     """
     problems = list(_unmet_needs(method, instance))
     if not problems:
-        problems += _unhonoured(method, lowered(instance, method.honours), repair=repair)
+        problems += _limits_not_honoured(method, lowered(instance, method.honours), repair=repair)
         problems += _uncounted(method, instance)
     if problems:
         raise UnsuitableMethod(problems)
@@ -164,7 +164,7 @@ _REMEDIES = {
 }
 
 
-def _unhonoured(method: Method, instance: Instance, *, repair: bool) -> Iterable[Problem]:
+def _limits_not_honoured(method: Method, instance: Instance, *, repair: bool) -> Iterable[Problem]:
     overloads = "capacity" not in method.honours and not method.promises_feasibility
     passed = {"capacity", "links", "slots"} if overloads else {"capacity"}
     measured = rules_of(MEASURED)

@@ -508,7 +508,7 @@ def _typical(total: float, values: Floats) -> float:
     return usual if 0 < usual * _OUTLIER < total else total
 
 
-def in_own_units(instance: Instance) -> tuple[Instance, Scale]:
+def in_solver_units(instance: Instance) -> tuple[Instance, Scale]:
     """Return an instance in units of its own, and what these are in the file's; made once."""
     cache: dict[str, Any] = vars(instance)
     if "_in_own_units" not in cache:

@@ -578,7 +578,7 @@ def _fault(method: Method) -> str | None:
 
 
 @cache
-def from_above(name: str) -> Callable[..., Any] | None:
+def load_model(name: str) -> Callable[..., Any] | None:
     """Return a model of all rules by its name in ``streamplace.models``: they lie above `optim`."""
     for point in entry_points(group="streamplace.models", name=name):
         model: Callable[..., Any] = point.load()

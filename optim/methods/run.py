@@ -24,7 +24,7 @@ from optim.methods.audit import broken_by, settle_assumptions
 from optim.methods.choose import is_suitable
 from optim.methods.reduce import (
     Scale,
-    in_own_units,
+    in_solver_units,
     lowered,
     with_bounded_costs,
     without_misfits,
@@ -107,7 +107,7 @@ def view_of(method: Method, instance: Instance, *, scaling: bool = True) -> View
     seen = on_chosen_nodes(seen) if method.confined else seen
     scale = Scale(load=np.ones(instance.num_resources))
     if scaling:
-        seen, scale = in_own_units(seen)
+        seen, scale = in_solver_units(seen)
     if "allowed" in method.honours:
         seen = without_misfits(seen, find_objective(method.objective).binding(seen))
     return View(seen, scale)

@@ -31,8 +31,8 @@ from optim.methods.registry import (
     Settings,
     Start,
     all_methods,
-    from_above,
     get_method,
+    load_model,
     method_names,
     name_of,
 )
@@ -141,7 +141,7 @@ def _explained(instance: Instance, settings: Settings, result: Result) -> Result
     """
     if result.termination is not Termination.INFEASIBLE or result.reasons or not settings.explain:
         return result
-    find, solved = from_above("conflicts"), without_plan(instance, result, settings)
+    find, solved = load_model("conflicts"), without_plan(instance, result, settings)
     if find is None or solved is None:
         return result
     with by_size(solved.num_tasks * solved.num_nodes):
@@ -247,7 +247,7 @@ def _solve_by_name_or_choice(instance: Instance, method: str, settings: Settings
     other = _other_objective(instance, settings, first)
     if other is None:
         return first
-    left = _what_is_left(replace(settings, objective=other), time.perf_counter() - began)
+    left = _with_remaining_time(replace(settings, objective=other), time.perf_counter() - began)
     second = _solve_by_several(instance, left)
     if not second.feasible or first.objective is None:
         return first
@@ -278,7 +278,7 @@ def _solve_by_several(instance: Instance, settings: Settings) -> Result:
     best = _solve_by_portfolio(instance, settings) if _is_plain(settings) else None
     if best is not None:
         return best
-    return _solve_by_choice(instance, _what_is_left(settings, time.perf_counter() - began))
+    return _solve_by_choice(instance, _with_remaining_time(settings, time.perf_counter() - began))
 
 
 def _is_plain(settings: Settings) -> bool:
@@ -319,7 +319,7 @@ def _solve_by_mending(instance: Instance, method: str, settings: Settings) -> Re
     least = first_level(start, settings.time_limit)
     if least.node is None and least.bound == np.inf:
         return None
-    warm = _start_of_mending(settings, chosen, start, least)
+    warm = _warm_start_for_mending(settings, chosen, start, least)
     if warm is not None:  # one plan in all runs, wherever it comes from
         least = no_more_than(warm.node, start, least)
         plan = Plan.from_indices(start.instance, warm.node, None, warm.method, {})
@@ -381,7 +381,7 @@ def _with_start_time(result: Result, start: Start | None) -> Result:
     return replace(result, times={**result.times, "warm_start": start.seconds})
 
 
-def _start_of_mending(
+def _warm_start_for_mending(
     settings: Settings, chosen: Method, start: BrokenStart, least: LeastExcess
 ) -> Start | None:
     """Return the warm start: of a method, the best of its plans with and without mending."""
@@ -463,7 +463,7 @@ def _solve_by_portfolio(instance: Instance, settings: Settings) -> Result | None
     return run_portfolio(relaxed, solve_one, settings)
 
 
-def _what_is_left(settings: Settings, spent: float) -> Settings:
+def _with_remaining_time(settings: Settings, spent: float) -> Settings:
     """Take the time that several methods spent without a plan off that of repair; a tenth stays."""
     limit = SECONDS if settings.time_limit is None else settings.time_limit
     chose = settings.time_limit is not None or spent >= limit / 2

@@ -27,8 +27,8 @@ from optim.format.tables import APART
 from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
 from optim.kernels.place_rules import placing_masks
 from optim.methods.audit import FOR_EVERY_PLAN, moves_of
-from optim.methods.reduce import in_own_units, scaled, with_columns, with_set_columns
-from optim.methods.registry import from_above
+from optim.methods.reduce import in_solver_units, scaled, with_columns, with_set_columns
+from optim.methods.registry import load_model
 from optim.referee import Level, Mending, Termination, evaluate_indices
 from optim.rules import (
     ROWS,
@@ -190,7 +190,7 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     seconds = None if time_limit is None else min(_LEVEL_SECONDS, _SHARE * time_limit)
     began = time.perf_counter()
     binding = start.figure.binding(start.rows)
-    seen, scale = in_own_units(binding)
+    seen, scale = in_solver_units(binding)
     loose = scaled(start.figure.binding(start.loose(start.instance.tasks.node)), scale)
     weight = start.weight * scale.load
     # what a task has above what it can use is the same in every plan
@@ -198,7 +198,7 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     bound = excess_bound(seen, weight) + fixed
     node, _ = descend(seen, loose, weight, seconds)
     best = _judged(start, node, bound)
-    model = from_above("least_excess")
+    model = load_model("least_excess")
     left = None if seconds is None else seconds - (time.perf_counter() - began)
     late = left is not None and left <= 0 and not is_small(seen)
     if best.proven or model is None or late:
@@ -379,7 +379,7 @@ class SecondLevel:
         limits = {k: np.asarray(ROWS[k].limit(base), dtype=np.float64) for k in rows}
         sizes = {k: _sizes(start, base, k) for k in rows}
         sign = 1.0 if figure.sense == "min" else -1.0
-        unit = in_own_units(base)[1].of(figure.unit)
+        unit = in_solver_units(base)[1].of(figure.unit)
         queue: list[tuple[float, int, Result, dict[int, Floats]]] = []
         home = Placement(base, start.instance.tasks.node)
         # at first no row is tighter than the larger of its limit and what it has today

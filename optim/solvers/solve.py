@@ -204,10 +204,10 @@ def _solved(backend: Backend, task: SolveTask) -> Answer:
     separated = apart(task.arrays)
     if separated is None:
         answer = backend.solve(replace(task, arrays=conditioned(task.arrays)))
-        return _doubted(backend, task, answer)
+        return _confirmed(backend, task, answer)
     while True:  # of incumbents that do not stand in the end the recorder lets go by itself
         conditioned_task = replace(task, arrays=conditioned(separated.arrays))
-        answer = _doubted(
+        answer = _confirmed(
             backend,
             replace(conditioned_task, arrays=separated.arrays),
             backend.solve(conditioned_task),
@@ -225,7 +225,7 @@ def _solved(backend: Backend, task: SolveTask) -> Answer:
     return answer
 
 
-def _doubted(backend: Backend, task: SolveTask, answer: Answer) -> Answer:
+def _confirmed(backend: Backend, task: SolveTask, answer: Answer) -> Answer:
     """Take "infeasible" for proven only where it holds beyond what a solver can distinguish.
 
     Rows of numbers too far apart are widened by that, and the solver asked again.
@@ -383,14 +383,14 @@ def _check_infeasible(task: SolveTask, answer: Answer, solver: str) -> None:
         assert task.warm_start is not None
         value = task.arrays.objective_of(task.warm_start)
         most = task.model.violation(task.warm_start)
-        _disbelieve(
+        _withdraw_claim(
             answer,
             f"{solver} claims {task.model.name!r} is infeasible, but the warm start satisfies it "
             f"(objective {value:.9g}, largest violation {most:.3g})",
         )
 
 
-def _disbelieve(answer: Answer, false_claim: str) -> None:
+def _withdraw_claim(answer: Answer, false_claim: str) -> None:
     """Take an answer for one that was not finished, as a plan shows its claim to be false."""
     answer.add(f"{false_claim}: not believed; try another solver")
     answer.termination, answer.bound = LinearTermination.ITERATION_LIMIT, None
@@ -519,7 +519,7 @@ def _checked_bound(
     if beyond <= CLAIM_TOLERANCE:
         lowest = max(sign * objective - CLAIM_TOLERANCE, sign * _bound_of_box(task))
         return sign * min(sign * objective, lowest)
-    _disbelieve(
+    _withdraw_claim(
         answer,
         f"{solver} claims the bound {bound:.9g} for {task.model.name!r}, but a verified solution "
         f"has {objective:.9g}",

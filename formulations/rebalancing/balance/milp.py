@@ -494,8 +494,8 @@ def _solve_level(
         proven = max(proven, target)
         return LevelAnswer(goal, value, proven, _proven(problem, value - proven))
     solution, built = _run_until_kept(problem, settings, aim, answer, pruned)
-    solution = _in_our_terms(solution, aim, built)
-    solution = _believed(problem, settings, goal, solution, built, answer)
+    solution = _as_sum_of_sides(solution, aim, built)
+    solution = _checked_claims(problem, settings, goal, solution, built, answer)
     # only the first level's start and trace are reported
     first = not answer.levels
     if first:
@@ -665,7 +665,7 @@ def _run(
     return solution, built
 
 
-def _in_our_terms(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:
+def _as_sum_of_sides(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:
     """Report the third level as the sum of both sides, which does not depend on d."""
     # its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding
     # 2·D gives an upper estimate of over + under for a solution, and its minimum is that of the
@@ -684,7 +684,7 @@ def _native(settings: Settings, goal: Goal, later: bool) -> dict[str, Any]:
     return {**(LIMITED_WORK[settings.solver] if limited else {}), **settings.options}
 
 
-def _believed(
+def _checked_claims(
     problem: BalanceProblem,
     settings: Settings,
     goal: Goal,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from optim import Instance, solve
-from optim.methods.choose import _unhonoured
+from optim.methods.choose import _limits_not_honoured
 from optim.methods.reduce import (
-    in_own_units,
+    in_solver_units,
     kept_lowered,
     lowered,
     scale_of,
@@ -149,7 +149,7 @@ def test_a_method_keeps_as_capacities_what_it_says(limit: str) -> None:
         if "capacity" not in method.honours or limit in method.honours:
             continue
         seen = lowered(instance, method.honours)
-        refused = [problem.reason for problem in _unhonoured(method, seen, repair=False)]
+        refused = [problem.reason for problem in _limits_not_honoured(method, seen, repair=False)]
         assert bool(refused) == (limit not in kept_lowered(method.honours)), method.name
         told += not refused
     assert told
@@ -173,11 +173,11 @@ def test_a_node_may_be_empty_where_the_distance_is_just_its_share(method: str) -
 def test_an_instance_is_put_in_its_own_units_once() -> None:
     tasks = [{"id": f"t{i}", "load": {"cpu": 3e6}} for i in range(2)]
     large = made(tasks, [{"id": "a"}, {"id": "b"}])
-    seen, scale = in_own_units(large)
+    seen, scale = in_solver_units(large)
     assert seen is not large
-    assert in_own_units(large)[0] is seen
+    assert in_solver_units(large)[0] is seen
     assert (seen.tasks.load * scale.load == large.tasks.load).all()
-    again, unit = in_own_units(seen)  # it is in them already, and keeps no copy of itself
+    again, unit = in_solver_units(seen)  # it is in them already, and keeps no copy of itself
     assert again is seen
     assert unit.load.tolist() == [1.0]
 
