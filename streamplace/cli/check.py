@@ -56,22 +56,22 @@ def run(args: argparse.Namespace) -> int:
     if args.plan is not None:
         evaluation = evaluate(instance, load_plan(args.plan), args.ignore)
     reasons = hopeless(relaxed)
-    now = None if args.plan is not None else current_violations(relaxed)
+    current = None if args.plan is not None else current_violations(relaxed)
     show = _print_json if args.json else _print_text
-    show(instance, suspicions(relaxed), reasons, evaluation, now)
+    show(instance, suspicions(relaxed), reasons, evaluation, current)
     if evaluation is not None:
         return int(ExitCode.OK if evaluation.feasible else ExitCode.NO_PLAN)
     if reasons:
         return int(ExitCode.INFEASIBLE)
-    return int(ExitCode.NO_PLAN if now else ExitCode.OK)
+    return int(ExitCode.NO_PLAN if current else ExitCode.OK)
 
 
 def _print_json(
     instance: Instance,
-    odd: Sequence[Problem],
+    warnings: Sequence[Problem],
     reasons: Sequence[Violation],
     evaluation: Evaluation | None,
-    now: Sequence[Violation] | None,
+    current: Sequence[Violation] | None,
 ) -> None:
     judged = None if evaluation is None else evaluation.violations
     document = {
@@ -81,9 +81,9 @@ def _print_json(
         "tasks": instance.num_tasks,
         "operators": instance.num_operators,
         "resources": list(instance.resources),
-        "warnings": [vars(problem) for problem in odd],
+        "warnings": [vars(problem) for problem in warnings],
         "infeasible": [reason.to_dict() for reason in reasons],
-        "current_feasible": None if now is None else not now,
+        "current_feasible": None if current is None else not current,
         "feasible": evaluation and evaluation.feasible,
         "drained": evaluation and evaluation.drained,
         "undrained": evaluation and evaluation.undrained,
@@ -94,25 +94,27 @@ def _print_json(
 
 def _print_text(
     instance: Instance,
-    odd: Sequence[Problem],
+    warnings: Sequence[Problem],
     reasons: Sequence[Violation],
     evaluation: Evaluation | None,
-    now: Sequence[Violation] | None,
+    current: Sequence[Violation] | None,
 ) -> None:
     console = answer_console()
     print_undrained(console, evaluation)
     console.print(size_line(instance), soft_wrap=True)
     console.print(f"sha256 {instance.sha256}", soft_wrap=True)
-    if odd:
-        console.print(f"\nvalid, but suspicious: {plural(len(odd), 'warning')}", style="yellow")
-        console.print("\n".join(problem_lines(list(odd))), soft_wrap=True)
+    if warnings:
+        console.print(
+            f"\nvalid, but suspicious: {plural(len(warnings), 'warning')}", style="yellow"
+        )
+        console.print("\n".join(problem_lines(list(warnings))), soft_wrap=True)
     if reasons:
         print_reasons(console, reasons)
     if evaluation is not None:
         console.print()
         print_verdict(console, evaluation)
     elif not reasons:
-        broken = ", but the current placement violates a rule (solve repairs it)" if now else ""
+        broken = ", but the current placement violates a rule (solve repairs it)" if current else ""
         console.print(f"valid{broken}", soft_wrap=True)
 
 

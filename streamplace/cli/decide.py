@@ -134,7 +134,7 @@ def line(decision: Decision, instance: Instance) -> str:
 
 def answer(decision: Decision, instance: Instance, policy: str) -> dict[str, Any]:
     """Return a decision as ``--json`` prints it."""
-    there = decision.there(instance)
+    target = decision.there(instance)
     kind = decision.kind(instance)
     plan = None if kind == "keep" else decision.plan_on(instance)
     moves = []
@@ -143,9 +143,9 @@ def answer(decision: Decision, instance: Instance, policy: str) -> dict[str, Any
         names = instance.nodes.ids
         at = dict(zip(instance.tasks.ids, instance.tasks.node.tolist(), strict=True))
         for t in decision.moved(instance):
-            task = there.tasks.ids[t]
-            now = at.get(task, -1)
-            source = names[now] if now >= 0 else None
+            task = target.tasks.ids[t]
+            current = at.get(task, -1)
+            source = names[current] if current >= 0 else None
             moves.append({"task": task, "from": source, "to": plan.assignment[task]})
     return {
         "decision": kind,

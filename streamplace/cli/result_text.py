@@ -215,13 +215,13 @@ def _print_traded(console: Console, instance: Instance, result: Result, before: 
     if objective in (rate.name, "rate_after_loss"):
         return
     assert result.evaluation is not None
-    now, plan = (rate.of(evaluation.sustainable_rate) for evaluation in (before, result.evaluation))
+    old, plan = (rate.of(evaluation.sustainable_rate) for evaluation in (before, result.evaluation))
     # the present placement carries more, beyond rounding
-    if not (now.gain_over(plan) or 0.0) > _SAME * (now.value or 0.0):
+    if not (old.gain_over(plan) or 0.0) > _SAME * (old.value or 0.0):
         return
     with suppress(StreamplaceError):  # without a method for it, it is no way out
         choose_method(without_limits(instance, result.ignored), None, rate.name)
-        less, more = (figure(instance, rate.unit, value.value) for value in (plan, now))
+        less, more = (figure(instance, rate.unit, value.value) for value in (plan, old))
         console.print(
             f"traded   {rate.label} {more} now, {less} with this plan; --objective {rate.name} "
             "brings more",

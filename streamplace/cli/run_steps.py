@@ -89,9 +89,9 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Iterator[Executor
     for labels in instance.tasks.labels.values():
         if {"topic", "partition", REPLICAS} <= labels.keys() and labels["partition"].isdecimal():
             # a batch may leave a partition between its present and its wanted number of replicas
-            fewest = now = len(labelled_brokers(labels[REPLICAS]) or ())
+            fewest = count = len(labelled_brokers(labels[REPLICAS]) or ())
             if labels.get(FACTOR, "").isdecimal():  # fewer are wanted
-                fewest = min(now, int(labels[FACTOR]))
+                fewest = min(count, int(labels[FACTOR]))
             factors[Key(labels["topic"], int(labels["partition"]))] = fewest
     settings = Settings(
         args.throttle, poll=args.poll, patience=args.patience,

@@ -88,11 +88,11 @@ def run(args: argparse.Namespace) -> int:
 def _print(instance: Instance, scalings: list[Scaling], output: str | None) -> None:
     """Print a table with a column for each rate."""
     console = console_beside(output)
-    now = {name: int(n) for name, n in zip(
+    parallelism = {name: int(n) for name, n in zip(
         instance.operators.ids, instance.operators.num_tasks, strict=True)}  # fmt: skip
     rows = [
         [name, str(count), *(str(one.parallelism.get(name, "")) for one in scalings)]
-        for name, count in now.items()
+        for name, count in parallelism.items()
     ]
     for k, level in enumerate(next((one.levels for one in scalings if one.levels), ())):
         values = [_level(one.levels[k]) if one.levels else "" for one in scalings]

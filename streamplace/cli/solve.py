@@ -338,10 +338,10 @@ class _Announced:
         reference = objective.reference_of(self._instance)
         self._line = ProgressLine(objective, unit, reference, hint=self._hint)
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, progress: Progress) -> None:
         """Show how far the method is."""
         if self._line is not None:
-            self._line(now)
+            self._line(progress)
 
     def close(self) -> None:
         """End the line."""
@@ -443,12 +443,12 @@ def cross_checked(instance: Instance, result: Result, settings: Settings) -> Res
 
     Raises `SolverError`: a plan of one is better than the bound of the other.
     """
-    again = None
+    second = None
     if result.objective is not None:
         for method, solver in _second_solvers(result):
             with suppress(InvalidInput):  # it does not suit the instance, or is not installed
                 same = method == result.method
-                again = solve(
+                second = solve(
                     instance, method,
                     replace(
                         settings, solver=solver, warm_start=None, starts=OWN, target_rate=None,
@@ -458,10 +458,10 @@ def cross_checked(instance: Instance, result: Result, settings: Settings) -> Res
                     ),
                 )  # fmt: skip
                 break
-    if again is None or result.objective is None:
+    if second is None or result.objective is None:
         note = f"no cross-check: {result.method} has no second solver for this instance"
         return replace(result, notes=(*result.notes, note))
-    figure, pair = find_objective(result.objective.name), (result, again)
+    figure, pair = find_objective(result.objective.name), (result, second)
     # a plan of either that beats the bound of the other shows that one is wrong
     for claimant, other in (pair, pair[::-1]):
         if claimant.bound is None or other.objective is None or other.evaluation is None:
@@ -470,22 +470,22 @@ def cross_checked(instance: Instance, result: Result, settings: Settings) -> Res
             continue
         value, reference = other.objective.value, figure.reference_of(other.evaluation)
         if (
-            (other.feasible or _as_little(result, again))
+            (other.feasible or _as_little(result, second))
             and value is not None
             and figure.beats_bound(value, claimant.bound, reference)
         ):
             claim = f"{_name(claimant)} claims {claimant.bound:.9g} as a bound"
             raise SolverError(f"{claim}, but {_name(other)} has a plan of {value:.9g}")
-    agreed = again.termination == result.termination == "optimal"
-    outcome = "agrees" if agreed else f"ended with {again.termination}, bound {again.bound}"
-    notes = (*result.notes, f"cross-check: {_name(again)} {outcome}")
+    agreed = second.termination == result.termination == "optimal"
+    outcome = "agrees" if agreed else f"ended with {second.termination}, bound {second.bound}"
+    notes = (*result.notes, f"cross-check: {_name(second)} {outcome}")
     return replace(result, notes=notes, bound_by="two solvers" if agreed else result.bound_by)
 
 
-def _as_little(result: Result, again: Result) -> bool:
+def _as_little(result: Result, second: Result) -> bool:
     """Whether both break limits that are broken today, and no more than is proved to be least."""
-    pair = result.mending, again.mending
-    proved = Termination.OPTIMAL in (result.termination, again.termination)
+    pair = result.mending, second.mending
+    proved = Termination.OPTIMAL in (result.termination, second.termination)
     return proved and None not in pair and abs(pair[0].excess - pair[1].excess) <= 1e-9  # type: ignore[union-attr]
 
 

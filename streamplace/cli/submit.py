@@ -155,9 +155,9 @@ def tell_kafka(
     lost = {str(key): reason for key, reason in given_up.items()}
     details = {**(work or {}), "given_up": lost}
     status = tell_verdict(args, None if outcome is None else outcome.verdict, details)
-    again = "import again with --option mode=dead-broker"
+    hint = "import again with --option mode=dead-broker"
     for reason, number in [] if args.quiet else Counter(given_up.values()).items():
-        sys.stderr.write(f"given up, {plural(number, 'partition')}: {reason}; {again}\n")
+        sys.stderr.write(f"given up, {plural(number, 'partition')}: {reason}; {hint}\n")
     return status
 
 

@@ -244,9 +244,9 @@ def _traffic(graph: _Graph, ledger: Ledger) -> list[list[Any]]:
     edges: dict[tuple[int, int], int] = {}
     for (a, b), rate in graph.rates.items():
         key = (min(a, b), max(a, b))
-        back = graph.rates.get((b, a))
-        one_way += back is None
-        different += back is not None and back != rate and a < b
+        reverse = graph.rates.get((b, a))
+        one_way += reverse is None
+        different += reverse is not None and reverse != rate and a < b
         edges[key] = max(edges.get(key, 0), rate)
     if one_way:
         ledger.warn(f"{one_way} edges stand in one direction only: taken as they are")
@@ -345,12 +345,12 @@ def write_table(
         (
             name,
             operators[operator],
-            nodes[then],
+            nodes[planned],
             slot if slot >= 0 else "",
-            nodes[now],
-            "" if now < 0 else "yes" if now != then else "no",
+            nodes[current],
+            "" if current < 0 else "yes" if current != planned else "no",
         )
-        for name, operator, then, slot, now in zip(tasks.ids, *columns, strict=True)
+        for name, operator, planned, slot, current in zip(tasks.ids, *columns, strict=True)
     ]
     return _written(TABLE, rows)
 

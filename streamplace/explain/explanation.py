@@ -351,9 +351,9 @@ def _limits(placement: Placement) -> Iterator[Bound]:
         if budget.limit - spent < budget.weight[budget.weight > 0].min(initial=np.inf):
             where = _place_of(placement.instance, budget)
             yield Bound(budget.name, where, spent, float(budget.limit))
-    far, distance = limits.max_load_distance, placement.distance
-    if far is not None and distance is not None and distance >= 0.99 * far:
-        yield Bound("max_load_distance", "limits", distance, far)
+    most, distance = limits.max_load_distance, placement.distance
+    if most is not None and distance is not None and distance >= 0.99 * most:
+        yield Bound("max_load_distance", "limits", distance, most)
 
 
 def _place_of(instance: Instance, budget: Budget) -> str:
@@ -455,11 +455,11 @@ def priced(
         if value.value is None or result.gap == 0 or part <= 0:
             break
         changed = raised(atoms_of(instance), {atom: more})
-        again = solve(changed, result.method, objective=name, time_limit=part, seed=result.seed)
-        if again.evaluation is None or not again.evaluation.feasible:
+        solved = solve(changed, result.method, objective=name, time_limit=part, seed=result.seed)
+        if solved.evaluation is None or not solved.evaluation.feasible:
             continue
-        assert again.objective is not None
-        gain = again.objective.gain_over(value)
+        assert solved.objective is not None
+        gain = solved.objective.gain_over(value)
         buys = None if gain is None else max(0.0, gain)
         binding[i] = replace(binding[i], more=more, buys=buys)
     return tuple(binding)
@@ -643,9 +643,9 @@ def move_ends(instance: Instance, move: Worth) -> tuple[str, str, str]:
 
 def worth_text(instance: Instance, objective: Figure, move: Worth) -> str:
     """Write what undoing a move alone does: ``costs 40 % of a core, violates sets``."""
-    worth = "–"
+    text = "–"
     if move.worth is not None:
         gain = figure_text(instance, objective.unit, abs(move.worth))
-        worth = f"costs {gain}" if move.worth > 0 else f"gains {gain}"
-        worth = "costs nothing" if move.worth == 0 else worth
-    return f"{worth}, violates {', '.join(move.breaks)}" if move.breaks else worth
+        text = f"costs {gain}" if move.worth > 0 else f"gains {gain}"
+        text = "costs nothing" if move.worth == 0 else text
+    return f"{text}, violates {', '.join(move.breaks)}" if move.breaks else text

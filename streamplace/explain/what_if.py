@@ -154,8 +154,8 @@ def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> C
         if result.plan is not None and result.feasible:
             return Carried(result.plan.node_indices(rest), None, tuple(lost.tolist()))
     # as `rate_after_loss` has it: heaviest first, whatever rates and sets that breaks
-    again = restarted(changed, node)
-    return Carried(node, slot) if again is None else Carried(again, None, tuple(lost.tolist()))
+    placed = restarted(changed, node)
+    return Carried(node, slot) if placed is None else Carried(placed, None, tuple(lost.tolist()))
 
 
 def print_carried(console: Console, instance: Instance, carried: Carried) -> None:

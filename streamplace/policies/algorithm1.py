@@ -75,12 +75,12 @@ class Algorithm1(Policy):
                 Problem("state.planner", memory, "is no object", "begin a new state")
             )
         state = {**state, **lists, "looks": looks + 1}
-        there, release = _released(_flagged(instance, lists["marked"], lists["recalled"]))
-        names = there.nodes.ids
-        state["template"] = names[_template(there, state.get("template"))]
+        target, release = _released(_flagged(instance, lists["marked"], lists["recalled"]))
+        names = target.nodes.ids
+        state["template"] = names[_template(target, state.get("template"))]
         seed = (self.seed + looks) % 2**31  # of what methods take
-        planned = self.planner.plan(there, memory, seed, now)
-        scaling = self._scaling(there, planned, state, looks) if self.planner.scales else None
+        planned = self.planner.plan(target, memory, seed, now)
+        scaling = self._scaling(target, planned, state, looks) if self.planner.scales else None
         otherwise = {**state, "planner": _after(planned, memory, carried_out=False)}
         add: tuple[Added, ...] = ()
         mark: tuple[str, ...] = ()
@@ -89,8 +89,8 @@ class Algorithm1(Policy):
             mark = tuple(names[n] for n in scaling.mark)
             recall = tuple(names[n] for n in scaling.recall)
             add = self._added(state, scaling.add, names)
-            there = _grown(_flagged(there, mark, recall), add)
-            planned = self.planner.plan(there, memory, seed, now)
+            target = _grown(_flagged(target, mark, recall), add)
+            planned = self.planner.plan(target, memory, seed, now)
             marked = sorted({*lists["marked"], *mark} - {*recall})
             recalled = sorted({*lists["recalled"], *recall} - {*mark})
             added = remembered(state, "added", 0, whole=True)
@@ -99,7 +99,7 @@ class Algorithm1(Policy):
         fresh = tuple(name for name in release if name not in lists["released"])
         state |= {"planner": _after(planned, memory, carried_out=True)}
         state["released"] = otherwise["released"] = sorted(release)
-        changed = there if there is not instance else None
+        changed = target if target is not instance else None
         return Decision(
             state, _reason(planned, add, mark, recall, fresh), planned.plan, changed, add, mark,
             recall, fresh, objective=planned.aim, planned=planned, otherwise=otherwise,

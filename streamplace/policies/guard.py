@@ -87,22 +87,22 @@ class Guarded(Policy):
         """Return why a change is not worth it, or ``None``, and its figures in words."""
         if decision.plan is None or decision.parallelism:
             return None, ""  # nothing that could be compared
-        there = decision.instance or instance
-        then, now = judged(there, decision.plan), judged(there)
-        assert then is not None
-        if now is None:
+        target = decision.instance or instance
+        planned, current = judged(target, decision.plan), judged(target)
+        assert planned is not None
+        if current is None:
             return None, "tasks without a node get one"
-        if worse := worsened(now.violations, then.violations):
+        if worse := worsened(current.violations, planned.violations):
             return f"the plan violates {worse[0]}", ""
         figures, best = [], 0.0
-        excess = [excess_of(there, e.violations) for e in (now, then)]
+        excess = [excess_of(target, e.violations) for e in (current, planned)]
         if excess[0] > 0:
             figures.append(f"excess {excess[0]:.4g} now, {excess[1]:.4g} planned")
             # relief beyond rounding counts even if the objective gets no better
             less = excess[0] - excess[1]
-            if less > rounding_of(there, now.violations):
+            if less > rounding_of(target, current.violations):
                 best = less / excess[0]
-        gain = gain_of(decision.objective, now, then)
+        gain = gain_of(decision.objective, current, planned)
         if gain is not None:
             before, value, share = gain
             figures.append(
@@ -119,7 +119,7 @@ class Guarded(Policy):
 
 
 def gain_of(
-    name: str | None, now: Evaluation, then: Evaluation
+    name: str | None, current: Evaluation, planned: Evaluation
 ) -> tuple[float, float, float] | None:
     """Return an objective's value now and then, and by which share of itself it gets better.
 
@@ -128,7 +128,7 @@ def gain_of(
     """
     if name is None:
         return None
-    before, after = now.objective(name), then.objective(name)
+    before, after = current.objective(name), planned.objective(name)
     if before is None or after is None:
         return None
     better = after - before if str(find_objective(name).sense) == "max" else before - after

@@ -57,9 +57,9 @@ def attempt(
 
 def unchanged(instance: Instance, termination: str, note: str = "") -> Planned:
     """Go on with what runs."""
-    now = instance.tasks.node
-    feasible = bool((now >= 0).all()) and evaluate_indices(instance, now).feasible
-    return Planned(Deployment.whole(now), termination, feasible, note)
+    node = instance.tasks.node
+    feasible = bool((node >= 0).all()) and evaluate_indices(instance, node).feasible
+    return Planned(Deployment.whole(node), termination, feasible, note)
 
 
 class Planner(ABC):
@@ -169,8 +169,8 @@ class Trigger(Planner):
         """
         fresh = self.planner.plan(instance, {}, seed, 0.0)
         if fresh.deployment is None:
-            now = Deployment.whole(instance.tasks.node)
-            return Planned(now, fresh.termination, False, fresh.note, memory=otherwise)
+            current = Deployment.whole(instance.tasks.node)
+            return Planned(current, fresh.termination, False, fresh.note, memory=otherwise)
         taken, why = judge(fresh.deployment)
         if not taken:
             return self.keep(instance, otherwise, why)

@@ -105,17 +105,17 @@ class Decision:
         """Return the tasks of the plan's instance that run elsewhere now, or nowhere."""
         if self.plan is None:
             return []
-        there = self.there(instance)
-        node = self.plan.node_indices(there)
+        target = self.there(instance)
+        node = self.plan.node_indices(target)
         names = instance.nodes.ids
-        now = {
+        current = {
             task: names[n] if n >= 0 else None
             for task, n in zip(instance.tasks.ids, instance.tasks.node.tolist(), strict=True)
         }
         return [
             t
-            for t, (task, n) in enumerate(zip(there.tasks.ids, node.tolist(), strict=True))
-            if now.get(task) != there.nodes.ids[n]
+            for t, (task, n) in enumerate(zip(target.tasks.ids, node.tolist(), strict=True))
+            if current.get(task) != target.nodes.ids[n]
         ]
 
     def kind(self, instance: Instance) -> str:
@@ -126,16 +126,16 @@ class Decision:
 
     def plan_on(self, instance: Instance) -> Plan | None:
         """Return the plan as one of the instance that was decided on, where that has all of it."""
-        plan, there = self.plan, self.instance
-        if plan is None or there is None or there is instance or plan.parallelism is not None:
+        plan, target = self.plan, self.instance
+        if plan is None or target is None or target is instance or plan.parallelism is not None:
             return plan
         # nodes that the policy has added or dropped change the numbers
         index = {name: n for n, name in enumerate(instance.nodes.ids)}
-        node = [index.get(there.nodes.ids[n], -1) for n in plan.node_indices(there).tolist()]
-        if there.tasks.ids != instance.tasks.ids or -1 in node:
+        node = [index.get(target.nodes.ids[n], -1) for n in plan.node_indices(target).tolist()]
+        if target.tasks.ids != instance.tasks.ids or -1 in node:
             return plan
         return Plan.from_indices(
-            instance, node, plan.slot_indices(there), plan.method, plan.versions
+            instance, node, plan.slot_indices(target), plan.method, plan.versions
         )
 
     def deployment(self, instance: Instance) -> Deployment:
@@ -315,9 +315,9 @@ def _fault(decision: Any, instance: Instance) -> str | None:
     if unknown:
         return f"names {', '.join(sorted(map(str, unknown))[:5])}, which the instance does not have"
     if decision.plan is not None:
-        there = decision.there(instance)
-        node = decision.plan.node_indices(there)
-        missing = [there.tasks.ids[t] for t in np.flatnonzero(node < 0)[:5].tolist()]
+        target = decision.there(instance)
+        node = decision.plan.node_indices(target)
+        missing = [target.tasks.ids[t] for t in np.flatnonzero(node < 0)[:5].tolist()]
         if missing:
             return f"leaves {', '.join(missing)} without a node of the instance"
     return None

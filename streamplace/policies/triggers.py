@@ -106,14 +106,14 @@ class RateTrigger(Trigger):
             return self.keep(instance, memory, f"{short}; a plan was made {since:g} periods ago")
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
-            then = _sustained(instance, fresh.placement)
-            worth = then >= carried * (1.0 + self.gain / 100.0) and then > carried
+            reached = _sustained(instance, fresh.placement)
+            worth = reached >= carried * (1.0 + self.gain / 100.0) and reached > carried
             # limits beside those that the rate measures are violated no more than now
             binding, pair = SUSTAINABLE_RATE.binding(instance), (running, fresh.placement)
             broken = [evaluate_indices(binding, node).violations for node in pair]
             accepted = worth and not worsened(*broken)
             what = ", the plan" if accepted else "; the new plan carries"
-            return accepted, f"{short}{what} {then:.4g}"
+            return accepted, f"{short}{what} {reached:.4g}"
 
         reset = {SINCE_PLAN: 0}
         return self.replan(instance, seed, judge, reset, reset)

@@ -259,8 +259,8 @@ class SharedVerdict(Verdict):
         """Yield both shares where both are known."""
         predicted, measured = self.predicted_share, self.measured_share
         if predicted is not None and measured is not None:
-            far = f" ({self.FAR_BECAUSE})" if abs(predicted - measured) > FAR else ""
-            yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{far}"
+            remark = f" ({self.FAR_BECAUSE})" if abs(predicted - measured) > FAR else ""
+            yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{remark}"
 
 
 # -- what crossing nodes costs, links, weights -----------------------------------------------------

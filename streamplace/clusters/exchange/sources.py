@@ -566,7 +566,7 @@ def _rescaled(exporter: Exporter, instance: Instance, plan: Plan, ledger: Ledger
     names, before = instance.operators.ids, instance.operators.num_tasks.tolist()
     after = scaled.operators.num_tasks.tolist()
     both = zip(names, before, after, strict=True)
-    changed = {name: n for name, now, n in both if n != now}
+    changed = {name: n for name, current, n in both if n != current}
     texts = exporter.rescale(instance, changed, ledger)
     ledger.reading("a plan of another parallelism takes a restart or a rescale")
     if plan.added_nodes:

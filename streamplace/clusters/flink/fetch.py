@@ -122,16 +122,16 @@ def difference(first: Sample, second: Sample, passed: float = math.inf) -> tuple
     """
     metrics: list[Metric] = []
     counted = 0
-    for index, now in sorted(second.items()):
+    for index, after in sorted(second.items()):
         before = first.get(index, {})
-        seconds = elapsed(before, now)
+        seconds = elapsed(before, after)
         seconds = seconds if seconds <= _FASTER * passed + _STALE else 0.0
         for rate, counter in RATES.items():
-            value, span = now.get(rate), None
+            value, span = after.get(rate), None
             # below 0 the counter began anew: Flink's own mean is taken
-            gain = now.get(counter, 0.0) - before.get(counter, 0.0)
+            gain = after.get(counter, 0.0) - before.get(counter, 0.0)
             # rate = gain of the counter / s of the subtask's own clock
-            if seconds > 0 and counter in now and counter in before and gain >= 0:
+            if seconds > 0 and counter in after and counter in before and gain >= 0:
                 value, span = gain / seconds, seconds
             if value is not None:
                 name = f"{index}.{rate}"
@@ -149,28 +149,28 @@ def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
 def _lost(first: dict[str, Sample], second: dict[str, Sample]) -> int:
     """Return how many subtasks had a clock in the first answer and have none in the second."""
     return sum(
-        all(name in before for name in CLOCK) and not all(name in now for name in CLOCK)
+        all(name in before for name in CLOCK) and not all(name in after for name in CLOCK)
         for at, sample in first.items()
         for index, before in sample.items()
-        for now in [second.get(at, {}).get(index, {})]
+        for after in [second.get(at, {}).get(index, {})]
     )
 
 
 def _spans(first: dict[str, Sample], second: dict[str, Sample]) -> list[float]:
     """Return how long each subtask that has a clock ran from answer to answer, in s."""
     return [
-        elapsed(first.get(at, {}).get(index, {}), now)
+        elapsed(first.get(at, {}).get(index, {}), after)
         for at, sample in second.items()
-        for index, now in sample.items()
-        if all(name in now for name in CLOCK)
+        for index, after in sample.items()
+        if all(name in after for name in CLOCK)
     ]
 
 
-def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
+def elapsed(before: dict[str, float], after: dict[str, float]) -> float:
     """Return the seconds between two readings of a subtask, by its own clock; 0 where unknown."""
-    if not all(name in sample for name in CLOCK for sample in (before, now)):
+    if not all(name in sample for name in CLOCK for sample in (before, after)):
         return 0.0
-    spent = [now[name] - before[name] for name in CLOCK]
+    spent = [after[name] - before[name] for name in CLOCK]
     return 0.0 if min(spent) < 0 else sum(spent) / 1000.0  # one that went back began anew
 
 
@@ -239,8 +239,8 @@ def share_processors(
             # cores = (process - standing) × busy / Σ busy on the same task manager
             part = subtask.busy / busy[place]
             subtask.readings["busy"] = Reading.mean(part * (used[place] - standing), 1.0)
-    if untold := sorted(str(manager) for manager in busy if manager not in used):
-        ledger.warn(f"no processor time of {listed(untold, 5)}: CPU there is the busy time")
+    if unmeasured := sorted(str(manager) for manager in busy if manager not in used):
+        ledger.warn(f"no processor time of {listed(unmeasured, 5)}: CPU there is the busy time")
     ledger.reading(
         "a subtask's CPU is its part, by busy time, of what its process computes, in cores"
     )
@@ -363,9 +363,9 @@ class Cluster:
         self.ledger.check()
         entries = [(e, e.id in chosen) for e in jobs if e.id in chosen or e.running]
         if not any(is_chosen for _, is_chosen in entries):
-            there = listed(sorted(f"{e.name} ({e.state or '?'})" for e in jobs), 5)
+            available = listed(sorted(f"{e.name} ({e.state or '?'})" for e in jobs), 5)
             what = f"job {self.wanted!r}" if self.wanted else "running job"
-            remedy = f"there is {there}" if there else "submit one first"
+            remedy = f"there is {available}" if available else "submit one first"
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
         return entries
 
@@ -404,10 +404,10 @@ class Cluster:
         """Refuse subtasks that started between both readings; warn of those that ended there."""
         subtasks = vertex.subtasks.values()
         running = [s for s in subtasks if s.state == RUNNING and s.seconds is not None]
-        young = [s.index for s in running if (s.seconds or 0.0) < passed]
-        if young:
-            name = f"{job.name}: {vertex.title}/{young[0]}"
-            reason = f"started anew while rates were read, and {len(young) - 1} more of the vertex"
+        fresh = [s.index for s in running if (s.seconds or 0.0) < passed]
+        if fresh:
+            name = f"{job.name}: {vertex.title}/{fresh[0]}"
+            reason = f"started anew while rates were read, and {len(fresh) - 1} more of the vertex"
             self.ledger.problem(name, None, reason, _AGAIN)
         ended = [s for s in subtasks if s.ended and page.now and s.end]
         if over := sum((page.now or 0) - (s.end or 0) < 1000 * passed for s in ended):
@@ -486,9 +486,9 @@ class Cluster:
         jobs: list[pages.Listed],
     ) -> None:
         """Note as problems what came, left or ended while the pages were read."""
-        now = self._overview()
+        current = self._overview()
         for entry in jobs:
-            later = now.get(entry.id)
+            later = current.get(entry.id)
             if entry.running and (later is None or not later.running):
                 state = "gone" if later is None else later.state
                 reason = f"ran, and is {state} now: it changed while it was read"

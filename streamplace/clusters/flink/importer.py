@@ -79,10 +79,10 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     others = [job for job in everyone if job.running and job.id not in imported]
     if not jobs:
         what = f"job {wanted!r}" if wanted else "running job (/jobs/ID, with vertices)"
-        there = listed(sorted({f"{job.name} ({job.state or '?'})" for job in everyone}), 5)
+        available = listed(sorted({f"{job.name} ({job.state or '?'})" for job in everyone}), 5)
         remedy = (
-            f"there is {there}; to take another one, save its pages too"
-            if there
+            f"there is {available}; to take another one, save its pages too"
+            if available
             else ("save that page too")
         )
         ledger.problem("SOURCE", None, f"holds no {what}", remedy)

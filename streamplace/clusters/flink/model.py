@@ -73,8 +73,8 @@ class Hosts:
             self._on.setdefault(manager.host, []).append(manager)
         names = {_EVERY, *self._on, *(m.id for m in managers)}
         for name in sorted(self._hosts.keys() - names):
-            there = listed(sorted(self._on), 5)
-            ledger.problem(f"{options['hosts']}: {name}", None, "is no host", f"there is {there}")
+            hosts = listed(sorted(self._on), 5)
+            ledger.problem(f"{options['hosts']}: {name}", None, "is no host", f"there is {hosts}")
         self._over = self._overcommitted()
 
     def _of(self, manager: TaskManager) -> _Host:
@@ -93,15 +93,15 @@ class Hosts:
         if of_manager is not None and of_manager.cores and manager.id not in self._on:
             return declared
         # the machine's cores, or those said of the host, are divided by slots
-        there = self._on[manager.host]
-        machine = max((m.machine for m in there if m.machine), default=None)
+        managers = self._on[manager.host]
+        machine = max((m.machine for m in managers if m.machine), default=None)
         whole = machine if declared is None else declared
         if whole is None:
             return manager.configured
-        slots = sum(m.slots for m in there)
-        if len(there) > 1:
+        slots = sum(m.slots for m in managers)
+        if len(managers) > 1:
             self._ledger.reading("cores of a host are divided among its task managers by slots")
-        return whole * (manager.slots / slots if slots else 1 / len(there))
+        return whole * (manager.slots / slots if slots else 1 / len(managers))
 
     def describe(self, manager: TaskManager) -> dict[str, Any]:
         """Return the labels and the rack of a node."""
@@ -387,11 +387,11 @@ def _warn_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
 def _warn_of_ended(vertex: Vertex, ledger: Ledger) -> None:
     states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
     ended = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
-    again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
+    advice = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
     if states:
         ledger.warn(
             f"{vertex.title}: of {vertex.parallelism} subtasks {ended}: no CPU, slot or "
-            f"traffic of theirs is counted, though a new start runs them again{again}"
+            f"traffic of theirs is counted, though a new start runs them again{advice}"
         )
 
 
@@ -441,7 +441,7 @@ def build_document(
     sharing = is_sharing(managers, [*running, *others], slots, ledger)
     units = units_of(jobs, place, sharing)
     imported = slots_held(running, sharing)
-    taken = slots_taken(managers, imported, slots_held(others, sharing), ledger)
+    foreign = slots_taken(managers, imported, slots_held(others, sharing), ledger)
     shares = {} if slots == "free" else slot_shares(jobs, sharing)
     edges = [edge for job in jobs for edge in edges_of(job, ledger)]
     _check_rates(edges, jobs, options["idle"], ledger)
@@ -458,7 +458,7 @@ def build_document(
     if len(managers) > 1 and not links and not options["crossing_cost"]:
         ledger.warn(NO_PRICE)
     resources = ["cpu", "slot"] if shares else ["cpu"]
-    room = _room(managers, taken, tasks) if shares else {}
+    room = _room(managers, foreign, tasks) if shares else {}
     background = _cpu_elsewhere(others, ledger)
     standing = options["standing"]
     nodes = [
@@ -531,14 +531,14 @@ def _limit(load: float, fullest: float) -> dict[str, Any]:
 
 
 def _room(
-    managers: list[TaskManager], taken: Counter[str], tasks: list[dict[str, Any]]
+    managers: list[TaskManager], foreign: Counter[str], tasks: list[dict[str, Any]]
 ) -> dict[str, float]:
     """Return the slots of each task manager for a plan: at least what is there now."""
-    now: dict[str, float] = {}
+    occupied: dict[str, float] = {}
     for task in tasks:
         if "node" in task:
-            now[task["node"]] = now.get(task["node"], 0.0) + task["load"]["slot"]
-    return {m.id: max(float(m.slots - taken[m.id]), now.get(m.id, 0.0)) for m in managers}
+            occupied[task["node"]] = occupied.get(task["node"], 0.0) + task["load"]["slot"]
+    return {m.id: max(float(m.slots - foreign[m.id]), occupied.get(m.id, 0.0)) for m in managers}
 
 
 def _check_running(jobs: list[Job], ledger: Ledger) -> None:

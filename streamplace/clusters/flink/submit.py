@@ -337,8 +337,8 @@ def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list
     names = {v: n for group in sheet.groups for v, n in group.vertices.items()}
     names |= {identity: name for identity, (name, _) in vertices.items()}
     nearest = sorted(min(differences, key=len, default=()))
-    odd = listed([f"{names.get(v, '')} ({v})" for v in nearest], _SHOWN)
-    reason = f"is not the one that was planned: only one of both has {odd}"
+    differing = listed([f"{names.get(v, '')} ({v})" for v in nearest], _SHOWN)
+    reason = f"is not the one that was planned: only one of both has {differing}"
     remedy = "import and solve for this program; nothing was submitted"
     raise InvalidInput(Problem("the program", None, reason, remedy))
 
@@ -351,12 +351,12 @@ def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager])
         name = sheet.resource(group)
         for manager in sorted(by_name.keys() | group.counts.keys()):
             planned = group.counts.get(manager, 0)
-            there = by_name.get(manager)
-            total = there.totalResource if there else None
-            free = there.freeResource if there else None
+            task_manager = by_name.get(manager)
+            total = task_manager.totalResource if task_manager else None
+            free = task_manager.freeResource if task_manager else None
             offered = total.amount(name) if total else 0.0
             where = f"task manager {manager}: {name}"
-            if planned and there is None:
+            if planned and task_manager is None:
                 remedy = "start it, with its block of the export"
                 ledger.problem(where, None, "is not there", remedy)
             # more would let Flink place otherwise, so that it has to be just as many

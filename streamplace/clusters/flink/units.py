@@ -124,8 +124,8 @@ def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger:
     used, total = sum(busy.values()), len(nodes)
     basis = f"inferred from {used} slots in use and {total} subtasks"
     if len(busy) < len(managers) or used > total or not total:
-        untold = len(busy) < len(managers)
-        why = "freeSlots is missing" if untold else f"{used} slots in use, {total} subtasks"
+        is_partial = len(busy) < len(managers)
+        why = "freeSlots is missing" if is_partial else f"{used} slots in use, {total} subtasks"
         ledger.reading(f"slots are taken as shared by the vertices, Flink's default: {why}")
         return True
     # as many slots as subtasks: none is shared, wherever they are
@@ -168,8 +168,8 @@ def slots_taken(
     """
     busy = _busy(managers)
     beyond = {node: max(0, used - chosen.by_node[node]) for node, used in busy.items()}
-    taken = Counter({**others.by_node, **beyond} if chosen.placed else others.by_node)
-    if any(taken.values()):
+    unavailable = Counter({**others.by_node, **beyond} if chosen.placed else others.by_node)
+    if any(unavailable.values()):
         ledger.reading("slots that hold none of the imported subtasks are subtracted")
     # slots in use that are not of the imported jobs, by task manager or in all
     foreign = sum(beyond.values()) if chosen.placed else sum(busy.values()) - chosen.total
@@ -182,7 +182,7 @@ def slots_taken(
             f"{rest} slots are in use that no subtask explains: {done}; save the pages of all "
             "running jobs, or say --option slots=single if a slot takes one subtask"
         )
-    return taken
+    return unavailable
 
 
 def slot_shares(jobs: list[Job], sharing: bool) -> dict[tuple[str, str], float]:

@@ -114,9 +114,9 @@ def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
 
 
 def _no_owner(name: str, vertex_ids: set[str], jobs: list[Job], fitting: int) -> Problem:
-    there = listed(sorted(f"{job.name} ({job.id[:8]})" for job in jobs), _SHOWN) or "none"
+    available = listed(sorted(f"{job.name} ({job.id[:8]})" for job in jobs), _SHOWN) or "none"
     if fitting:
-        remedy = f"name one: --job ID of {there}"
+        remedy = f"name one: --job ID of {available}"
         return Problem(f"job {name}", None, f"runs {fitting} times", remedy)
     near = min(jobs, key=lambda job: len(vertex_ids - job.vertices.keys()), default=None)
     lacking = (
@@ -125,7 +125,7 @@ def _no_owner(name: str, vertex_ids: set[str], jobs: list[Job], fitting: int) ->
     reason = f"no running job has just the vertices of the plan (lacking {', '.join(lacking)})"
     if near and not lacking:
         reason = f"{near.name} has vertices that the plan does not place"
-    remedy = f"running: {there}; a plan holds for the program it was imported from"
+    remedy = f"running: {available}; a plan holds for the program it was imported from"
     return Problem(f"job {name}", None, reason, remedy)
 
 

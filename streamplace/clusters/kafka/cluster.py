@@ -235,7 +235,7 @@ class Labelled:
         first, because Kafka elects the first sooner or later; else the current order is preserved
         as far as it goes.
         """
-        there = [broker[t] for t in self.tasks if broker[t] >= 0]
+        brokers = [broker[t] for t in self.tasks if broker[t] >= 0]
         by_role = {role: broker[t] for t, role in zip(self.tasks, self.roles, strict=True)}
         if LEADERSHIP in by_role:
             leader = by_role[LEADERSHIP]
@@ -244,7 +244,7 @@ class Labelled:
             to = {home[t]: broker[t] for t in self.tasks}
             return Lists([to.get(b, b) for b in self.now.replicas], None)
         leader_now = by_role.get(LEADS)
-        return Lists(_ordered(self.now.replicas, there, leader_now), leader_now)
+        return Lists(_ordered(self.now.replicas, brokers, leader_now), leader_now)
 
     def home_of(
         self, home: Sequence[int], after: Sequence[int], *, led: bool = False
@@ -274,15 +274,15 @@ class Labelled:
         return broker_of | dict(zip((t for t in waiting if t not in broker_of), rest, strict=False))
 
 
-def _ordered(now: Sequence[int], there: Sequence[int], leader: int | None) -> list[int]:
+def _ordered(current: Sequence[int], brokers: Sequence[int], leader: int | None) -> list[int]:
     """The leader first, the others where they are, new ones in the places of those that go."""
     # Kafka elects the first that is in sync: an order that changes little moves few leaders
-    new = [b for b in there if b not in now]
+    new = [b for b in brokers if b not in current]
     filled: list[int] = []
-    for b in now:
-        filled += [b] if b in there else [new.pop(0)] if new else []
+    for b in current:
+        filled += [b] if b in brokers else [new.pop(0)] if new else []
     filled += new
-    filled += [b for b in dict.fromkeys(there) for _ in range(there.count(b) - filled.count(b))]
+    filled += [b for b in dict.fromkeys(brokers) for _ in range(brokers.count(b) - filled.count(b))]
     return sorted(filled, key=lambda b: b != leader)
 
 
@@ -350,7 +350,7 @@ class Racks(NamedTuple):
     at_least: int = 1
 
 
-class Asked(NamedTuple):
+class Target(NamedTuple):
     """A partition as it is to be, its replicas to be decided on, and their racks."""
 
     partition: Partition
@@ -394,7 +394,7 @@ class Operation:
             ledger.problem("--option topics", topic, "is no topic of the cluster")
         ledger.check()
 
-    def asked(self, cluster: Cluster, ledger: Ledger) -> list[Asked]:
+    def targets(self, cluster: Cluster, ledger: Ledger) -> list[Target]:
         """Return the partitions that are touched.
 
         Raises `InvalidInput`: the operation does not fit the cluster, or changes nothing, with the
@@ -405,7 +405,7 @@ class Operation:
         why = self._left_alone(cluster, chosen, ledger)
         ready = [p for p in chosen if p.leader in cluster.alive and not p.is_moving]
         ruled = [(p, _RULES[self.mode](self, cluster, p)) for p in ready]
-        why += self._skipped(cluster, [p for p, asked in ruled if asked is None], ledger)
+        why += self._skipped(cluster, [p for p, target in ruled if target is None], ledger)
         fit = self._that_fit(cluster, [a for _, a in ruled if a is not None], why, ledger)
         if not fit:
             reasons = dict.fromkeys(reason for reason, _ in why)
@@ -488,13 +488,13 @@ class Operation:
         return why
 
     def _that_fit(
-        self, cluster: Cluster, asked: list[Asked], why: list[tuple[str, str]], ledger: Ledger
-    ) -> list[Asked]:
+        self, cluster: Cluster, targets: list[Target], why: list[tuple[str, str]], ledger: Ledger
+    ) -> list[Target]:
         """Leave out partitions with more replicas than brokers to be on."""
-        fit: list[Asked] = []
+        fit: list[Target] = []
         names: list[str] = []
         fewest = len(cluster.alive)
-        for a in asked:
+        for a in targets:
             every = cluster.takers(a.partition)
             allowed = (every if r.allowed is None else r.allowed for r in a.replicas)
             places = set().union(*allowed)
@@ -568,7 +568,7 @@ def _spread(
     return tuple(sorted(chosen)), Racks(limit, moved_at_most, at_least)
 
 
-def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Every replica, anywhere; those on dead brokers and on failed disks must go."""
     takers, count = cluster.takers(partition), len(partition.replicas)
     racks = cluster.racks_of(takers) if partition.lost else cluster.racks
@@ -581,10 +581,10 @@ def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> 
         Replica(b, b == partition.leader, None if b in anywhere else takers)
         for b in partition.replicas
     ]
-    return Asked(partition, replicas, Racks(at_most, None, at_least))
+    return Target(partition, replicas, Racks(at_most, None, at_least))
 
 
-def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Every replica, onto a new broker or not at all."""
     stays = cluster.living(partition)
     gone = len(partition.replicas) - len(stays)
@@ -599,7 +599,7 @@ def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked 
     replicas = [
         Replica(b, b == partition.leader, new if b in stays else every) for b in partition.replicas
     ]
-    return Asked(partition, replicas, rules)
+    return Target(partition, replicas, rules)
 
 
 def _moved(
@@ -608,7 +608,7 @@ def _moved(
     gone: Collection[int],
     new: int = 0,
     given_up: Collection[int] = (),
-) -> Asked | None:
+) -> Target | None:
     """Replicas on `gone` brokers, and new ones, go to others; the rest stay among themselves."""
     if not gone and not new:
         return None
@@ -620,10 +620,10 @@ def _moved(
         for b in partition.replicas
         if b not in given_up
     ]
-    return Asked(partition, replicas + [Replica(None, False, free)] * new, rules)
+    return Target(partition, replicas + [Replica(None, False, free)] * new, rules)
 
 
-def _remove(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _remove(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """What is on the named brokers, on dead ones and on failed disks goes elsewhere."""
     living = cluster.living(partition)
     gone = [b for b in partition.replicas if b not in living or b in operation.brokers]
@@ -631,13 +631,13 @@ def _remove(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     return _moved(cluster, partition, gone) if touched else None
 
 
-def _rebuild(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _rebuild(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """What is on dead brokers and on failed disks is made anew elsewhere."""
     living = cluster.living(partition)
     return _moved(cluster, partition, [b for b in partition.replicas if b not in living])
 
 
-def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Of the replicas in a rack those above the most that a rack should hold go to other racks."""
     living = cluster.living(partition)
     most, staying = cluster.most_in_a_rack(len(partition.replicas)), list[int]()
@@ -650,7 +650,7 @@ def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     return _moved(cluster, partition, [b for b in partition.replicas if b not in staying])
 
 
-def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """More replicas are made, or the least useful ones are given up."""
     more = (operation.factor or 0) - len(partition.replicas)
     if more <= 0:
@@ -660,7 +660,7 @@ def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     return _moved(cluster, _with_followers(partition, more), gone, more)
 
 
-def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last."""
     # the leader's is never given up, and nothing moves but what is dead
     factor = operation.factor or 0
@@ -683,7 +683,7 @@ def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked
     if gone:
         return _moved(cluster, fewer, gone, given_up=given_up)
     replicas = [Replica(b, b == partition.leader, (b,)) for b in remaining]
-    return Asked(fewer, replicas, Racks(len(remaining)))
+    return Target(fewer, replicas, Racks(len(remaining)))
 
 
 def _with_followers(partition: Partition, more: int) -> Partition:
@@ -696,7 +696,7 @@ def _with_followers(partition: Partition, more: int) -> Partition:
     return replace(partition, leading=leading)
 
 
-def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Leadership alone: on any living broker in sync."""
     # a list that holds a dead broker cannot be given to Kafka in another order: of such a partition
     # only the first can be elected
@@ -709,17 +709,17 @@ def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Asked
     places = tuple(sorted({*heirs, leader}))
     if len(places) == 1 and (leader == listed[0] or not whole):
         return None
-    return Asked(partition, [Replica(leader, True, places)])
+    return Target(partition, [Replica(leader, True, places)])
 
 
-def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Leadership alone, off the named brokers, which are to be the first of no list either."""
     if not operation.brokers & {partition.leader, partition.replicas[0]}:
         return None
-    asked = _lead(operation, cluster, partition)
-    if asked is None:
+    target = _lead(operation, cluster, partition)
+    if target is None:
         return None
-    (replica,) = asked.replicas
+    (replica,) = target.replicas
     heirs = tuple(b for b in replica.allowed or () if b not in operation.brokers)
     # a named broker that is first but does not lead would do so after the next election
     first = partition.leader if partition.leader in operation.brokers else partition.replicas[0]
@@ -727,10 +727,10 @@ def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     barred = first != partition.leader and not whole
     if barred or not heirs:
         return None
-    return asked._replace(replicas=[Replica(first, True, heirs)])
+    return target._replace(replicas=[Replica(first, True, heirs)])
 
 
-_RULES: dict[str, Callable[[Operation, Cluster, Partition], Asked | None]] = {
+_RULES: dict[str, Callable[[Operation, Cluster, Partition], Target | None]] = {
     "rebalance": _rebalance,
     "leaders": _lead,
     "add-broker": _add,

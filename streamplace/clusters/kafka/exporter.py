@@ -134,9 +134,9 @@ def _dead(instance: Instance, broker_of: list[int]) -> set[int]:
 def _lists(partition: Labelled, home: list[int], broker: list[int], dead: set[int]) -> Lists:
     """Return the lists under a placement; one that keeps a dead broker Kafka does not reorder."""
     lists = partition.under(home, broker)
-    now = partition.now.replicas
-    if not dead.isdisjoint(now) and sorted(lists.replicas) == sorted(now):
-        return lists._replace(replicas=list(now))
+    current = partition.now.replicas
+    if not dead.isdisjoint(current) and sorted(lists.replicas) == sorted(current):
+        return lists._replace(replicas=list(current))
     return lists
 
 
@@ -207,9 +207,9 @@ def write(
         by_tool = _STEPS.format(execute="--execute" if dead_in_lists else _THROTTLED)
         ledger.next_step = _SUBMIT if cluster else by_tool
     _note_copies(instance, moved, options["throttle"], () if cluster else dead_in_lists, ledger)
-    if back := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
+    if refused := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
         ledger.reading(
-            f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
+            f"{ROLLBACK}: Kafka refuses {refused:,} of its {len(moved):,} lists while broker "
             f"{', '.join(map(str, sorted(gone)))} is dead"
         )
     # the same brokers go on under the same leader, in another order

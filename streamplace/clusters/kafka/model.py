@@ -18,10 +18,10 @@ from streamplace.clusters.kafka.cluster import (
     LEADING_MODES,
     REPLICAS,
     ROLE,
-    Asked,
     Cluster,
     Operation,
     Partition,
+    Target,
     some,
 )
 
@@ -46,18 +46,18 @@ def document_of(
     """
     if operation.mode == "remove-broker":
         cluster = replace(cluster, emptied=operation.brokers)
-    asked = [
+    targets = [
         a._replace(replicas=sorted(a.replicas, key=lambda replica: not replica.leads))
-        for a in operation.asked(cluster, ledger)
+        for a in operation.targets(cluster, ledger)
     ]
-    resources = _resources(cluster, operation, balance, asked)
-    nodes = _nodes(cluster, asked, operation, resources, ledger)
-    if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
+    resources = _resources(cluster, operation, balance, targets)
+    nodes = _nodes(cluster, targets, operation, resources, ledger)
+    if sum(len(r.allowed or ()) for a in targets for r in a.replicas) > MOST_ALLOWED:
         reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
-        raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
-    _note(cluster, asked, operation, ledger)
+        raise InvalidInput(Problem("topics.txt", len(targets), reason, "take --option topics=…"))
+    _note(cluster, targets, operation, ledger)
     leadership = operation.mode in LEADING_MODES
-    tasks = [task for a in asked for task in _tasks(cluster, a, resources, leadership)]
+    tasks = [task for a in targets for task in _tasks(cluster, a, resources, leadership)]
     weigh(nodes, tasks, resources[0], ledger)
     driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
     return {
@@ -70,14 +70,14 @@ def document_of(
         "resources": resources,
         **({"rate_driven": driven} if driven else {}),
         "nodes": nodes,
-        "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in asked})],
+        "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in targets})],
         "tasks": tasks,
-        "sets": [] if leadership else _sets(cluster, asked),
+        "sets": [] if leadership else _sets(cluster, targets),
     }
 
 
 def _resources(
-    cluster: Cluster, operation: Operation, balance: str | None, asked: Sequence[Asked]
+    cluster: Cluster, operation: Operation, balance: str | None, targets: Sequence[Target]
 ) -> list[str]:
     """Return the resources, the balanced one first; of leadership those that leading changes."""
     # others a plan of leaders can neither mend nor break
@@ -94,7 +94,7 @@ def _resources(
         return [first, *rest]
     # where leading and following weigh the same, no election changes anything
     changed = {
-        r for r in names for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
+        r for r in names for a in targets if a.partition.load(r, True) != a.partition.load(r, False)
     }
     if first not in changed and balance is not None:
         reason = f"does not change by who leads ({operation.mode})"
@@ -105,16 +105,16 @@ def _resources(
 
 def _nodes(
     cluster: Cluster,
-    asked: Sequence[Asked],
+    targets: Sequence[Target],
     operation: Operation,
     resources: list[str],
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
-    touched = {a.partition.name for a in asked}
-    # rest: background of what no task moves; now: all, to see who is above capacity already
-    rest, now = _unexplained(cluster, resources), _unexplained(cluster, resources)
+    touched = {a.partition.name for a in targets}
+    # rest: background of what no task moves; loads: all, to see who is above capacity already
+    rest, loads = _unexplained(cluster, resources), _unexplained(cluster, resources)
     for partition in cluster.partitions:
-        _add(now, partition, resources)
+        _add(loads, partition, resources)
         if partition.name not in touched:
             _add(rest, partition, resources)
         elif operation.mode in LEADING_MODES:  # every replica follows; leading comes on top
@@ -127,9 +127,9 @@ def _nodes(
             entry["rack"] = cluster.rack_of[number]
         if broker.alive:
             most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
-            if over := [] if repairs else [r for r in most if now[number][r] > most[r]]:
+            if over := [] if repairs else [r for r in most if loads[number][r] > most[r]]:
                 ledger.warn(f"broker {number} is over its capacity of {', '.join(over)} already")
-            entry["capacity"] = most | {r: now[number][r] for r in over}
+            entry["capacity"] = most | {r: loads[number][r] for r in over}
         background = {r: load for r, load in rest[number].items() if load > 0}
         if background and broker.alive:
             entry["background"] = background
@@ -139,7 +139,7 @@ def _nodes(
         labels = {"host": broker.host, DEAD: "" if broker.alive else "true"}
         entry["labels"] = {key: value for key, value in labels.items() if value}
         nodes.append(entry)
-    if any(r.broker is None for a in asked for r in a.replicas):
+    if any(r.broker is None for a in targets for r in a.replicas):
         nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if cluster.has_racks else {})})
         ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
     living = [broker for broker in cluster.brokers.values() if broker.alive]
@@ -173,10 +173,10 @@ def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, 
 
 
 def _tasks(
-    cluster: Cluster, asked: Asked, resources: list[str], leadership: bool
+    cluster: Cluster, target: Target, resources: list[str], leadership: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield a task a replica; what those of a partition have in common is made once."""
-    partition = asked.partition
+    partition = target.partition
     name, living = partition.name, cluster.living(partition)
     loads = {leads: partition.loads(resources, leads) for leads in (True, False)}
     if leadership:
@@ -188,8 +188,8 @@ def _tasks(
         REPLICAS: ",".join(map(str, partition.replicas)),
         LEADER: str(partition.leader),
     }
-    factor = str(len(partition.replicas if leadership else asked.replicas))
-    for i, replica in enumerate(asked.replicas):
+    factor = str(len(partition.replicas if leadership else target.replicas))
+    for i, replica in enumerate(target.replicas):
         role = "leader" if replica.leads else "follower"
         # a replica may change its broker with another of the partition without a copy
         copies = [b for b in living if b != replica.broker]
@@ -213,10 +213,10 @@ def _tasks(
         yield entry
 
 
-def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
-    """Sets of a partition's replicas: on distinct brokers, and over racks as `Asked` has it."""
+def _sets(cluster: Cluster, targets: Sequence[Target]) -> list[dict[str, Any]]:
+    """Sets of a partition's replicas: on distinct brokers, and over racks as `Target` has it."""
     sets: list[dict[str, Any]] = []
-    for a in asked:
+    for a in targets:
         count = len(a.replicas)
         if count < 2 or all(r.allowed == (r.broker,) for r in a.replicas):
             continue
@@ -245,8 +245,10 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     return sets
 
 
-def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
-    planned = {a.partition.name for a in asked}
+def _note(
+    cluster: Cluster, targets: Sequence[Target], operation: Operation, ledger: Ledger
+) -> None:
+    planned = {a.partition.name for a in targets}
     untouched = planned if operation.mode in LEADING_MODES else set[str]()
     if lost := [p.name for p in cluster.partitions if p.lost and p.name not in planned - untouched]:
         remedy = "--option mode=dead-broker makes it anew"
@@ -265,7 +267,7 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         return
     few = {
         f"{a.partition.topic} ({a.partition.min_isr})": None
-        for a in asked
+        for a in targets
         if len(a.replicas) < (a.partition.min_isr or 0)
     }
     if few:
@@ -282,7 +284,7 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
             f"the rack of broker {some(unknown)} is not reported: counted as one of its own"
         )
     shared: dict[int, list[str]] = {}
-    for a in asked:
+    for a in targets:
         shared.setdefault(cluster.most_in_a_rack(len(a.replicas)), []).append(a.partition.name)
     if 1 in shared:
         ledger.reading("replicas of a partition are on distinct racks")
@@ -290,7 +292,9 @@ def _note(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         if most > 1:
             ledger.warn(f"more replicas than racks, at most {most} in a rack: {some(names)}")
     doubled = [
-        a.partition.name for a in asked if a.racks.at_most > cluster.most_in_a_rack(len(a.replicas))
+        a.partition.name
+        for a in targets
+        if a.racks.at_most > cluster.most_in_a_rack(len(a.replicas))
     ]
     if doubled and operation.mode != "trim":
         ledger.warn(

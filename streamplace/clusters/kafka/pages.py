@@ -178,19 +178,19 @@ def _take_partition(
         ledger.problem(where, leader[:60] or None, f"is no leader ({name})", "a number, or none")
     elif is_whole(leader) and int(leader) not in replicas:
         ledger.problem(where, int(leader), f"leads {name}, and is not among its replicas", _SAVE)
-    coming, going = (_brokers(fields.get(f"{k} Replicas", "")) for k in ("Adding", "Removing"))
-    if coming is None or going is None:
+    adding, removing = (_brokers(fields.get(f"{k} Replicas", "")) for k in ("Adding", "Removing"))
+    if adding is None or removing is None:
         reason = f"is no list of brokers: Adding or Removing Replicas of {name}"
         ledger.problem(where, None, reason, _SAVE)
-    elif set(replicas) <= set(going):
+    elif set(replicas) <= set(removing):
         reason = f"are all replicas of {name}, and being removed"
         ledger.problem(where, fields["Removing Replicas"], reason, _SAVE)
     key = Key(fields["Topic"], int(fields["Partition"]))
     if key in partitions:
         ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
-    now = int(leader) if is_whole(leader) else None
-    partitions[key] = Partition(*key, list(replicas), now, list(isr))
-    partitions[key].adding, partitions[key].removing = coming or (), going or ()
+    leader_number = int(leader) if is_whole(leader) else None
+    partitions[key] = Partition(*key, list(replicas), leader_number, list(isr))
+    partitions[key].adding, partitions[key].removing = adding or (), removing or ()
 
 
 @functools.lru_cache(4096)

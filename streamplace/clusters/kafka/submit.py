@@ -465,9 +465,9 @@ class _Run:
 
     def _clean(self) -> None:
         running = self.admin.partitions()
-        ours = _towards(self.lists, running)
-        self._take_back(ours, running)
-        if ours:
-            self.settings.say(f"{plural(len(ours), 'reassignment')} cancelled")
+        reassignments = _towards(self.lists, running)
+        self._take_back(reassignments, running)
+        if reassignments:
+            self.settings.say(f"{plural(len(reassignments), 'reassignment')} cancelled")
         if self.settings.throttle is not None:
             unthrottle(self.admin, {key.topic for key in self.lists if key in running})

@@ -74,8 +74,8 @@ def write(
             "threads": str(len(tasks)),
         }
     ledger.check()
-    back = read_back(json.dumps(content), instance)
-    other = int(((back.node != places.node) | (back.slot != slot)).sum())
+    reread = read_back(json.dumps(content), instance)
+    other = int(((reread.node != places.node) | (reread.slot != slot)).sum())
     if other:  # with a scheduler that keeps what can stay
         ledger.warn(
             f"the file holds numbers of threads: {other} of {len(slot)} executors may "
@@ -217,9 +217,9 @@ def read_back(text: str, instance: Instance) -> Places:
             continue
         unplaced = []
         for t in tasks:
-            now = (int(node[t]), int(slot[t]))
-            if room.get(now, 0) > 0:
-                room[now] -= 1
+            current = (int(node[t]), int(slot[t]))
+            if room.get(current, 0) > 0:
+                room[current] -= 1
             else:
                 unplaced.append(t)
         free = [place for place, count in room.items() for _ in range(count)]
@@ -424,13 +424,13 @@ def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
     for n in np.unique(places.node).tolist():
         here = np.flatnonzero(places.node == n)
         stays = here[(instance.tasks.node[here] == n) & (instance.tasks.slot[here] >= 0)]
-        now = instance.tasks.slot[stays]
-        width = 1 + max(int(slot[here].max()), int(now.max(initial=0)))
+        current = instance.tasks.slot[stays]
+        width = 1 + max(int(slot[here].max()), int(current.max(initial=0)))
         if instance.nodes.slots[n] >= 0:
             width = min(width, int(instance.nodes.slots[n]))
         # common[i, j] = executors of assigned slot i that are in slot j now; most stay by matching
         common = np.zeros((width, width), dtype=np.int64)
-        np.add.at(common, (slot[stays][now < width], now[now < width]), 1)
+        np.add.at(common, (slot[stays][current < width], current[current < width]), 1)
         _, number = linear_sum_assignment(common, maximize=True)
         renumbered[here] = number[slot[here]]
     return renumbered

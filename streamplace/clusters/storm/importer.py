@@ -76,7 +76,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         supervisors, topologies = cluster.read(request.options["topology"])
     ledger.check()
     wanted = request.options["topology"]
-    there = listed(sorted({f"{t.name} ({t.status or 'ACTIVE'})" for t in topologies}), 5)
+    available = listed(sorted({f"{t.name} ({t.status or 'ACTIVE'})" for t in topologies}), 5)
     topologies = _chosen(topologies, wanted, ledger)
     # names become the ids of topologies, so that each may be there once
     names: dict[str, str] = {}
@@ -88,8 +88,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if not topologies:
         what = f"topology {wanted!r}" if wanted else "page of an active topology (spouts and bolts)"
         remedy = "save /api/v1/topology/ID too, or import from nimbus://HOST:PORT while it runs"
-        if there:
-            remedy = f"there is {there}; to take another one, {remedy}"
+        if available:
+            remedy = f"there is {available}; to take another one, {remedy}"
         ledger.problem("SOURCE", None, f"holds no {what}", remedy)
     if not supervisors:
         remedy = "save /api/v1/supervisor/summary too"
@@ -141,16 +141,16 @@ def _complete(topology: pages.Topology, seconds: float | None, ledger: Ledger) -
             "executor: since it started, or the window"
         )
     counted = [e for e in executors if e.executed is not None or e.transferred is not None]
-    untold = [e for e in counted if e.age is None]
-    if untold and (len(untold) < len(counted) or any(e.uptime for e in untold)):
+    no_age = [e for e in counted if e.age is None]
+    if no_age and (len(no_age) < len(counted) or any(e.uptime for e in no_age)):
         ledger.warn(
-            f"{topology.name}: {len(untold)} of {len(counted)} executors report no uptime that is "
-            f"understood ({untold[0].name}: {untold[0].uptime!r}): counted as old as the topology"
+            f"{topology.name}: {len(no_age)} of {len(counted)} executors report no uptime that is "
+            f"understood ({no_age[0].name}: {no_age[0].uptime!r}): counted as old as the topology"
         )
-    if young := [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]:
+    if ages := [e.age for e in executors if e.age is not None and e.age < pages.YOUNG]:
         ledger.warn(
-            f"{topology.name} has {len(young)} executors that run for {min(young):.0f} s to "
-            f"{max(young):.0f} s: those that have not reported yet count as their equals"
+            f"{topology.name} has {len(ages)} executors that run for {min(ages):.0f} s to "
+            f"{max(ages):.0f} s: those that have not reported yet count as their equals"
         )
 
 

@@ -96,15 +96,15 @@ def add_system_executors(topology: Topology, ledger: Ledger) -> None:
     else:
         missing = max(0, topology.executors - len(topology.known_executors))
     parts = [part for part in topology.components.values() if part.executors]
-    small = [part for part in parts if not part.memory]
+    no_memory = [part for part in parts if not part.memory]
     # system executors report no capacity: what they take is shared out of their workers'
-    idle = [p for p in parts if p.is_system and all(e.busy is None for e in p.executors)]
-    idle = [part for part in idle if part.cpu_request is None]
+    no_cpu = [p for p in parts if p.is_system and all(e.busy is None for e in p.executors)]
+    no_cpu = [part for part in no_cpu if part.cpu_request is None]
     at = _at_workers(topology)
-    memory, cpu = _needs(topology, at, [missing + _size(some) for some in (small, idle)])
-    for part in idle:
+    memory, cpu = _needs(topology, at, [missing + _size(some) for some in (no_memory, no_cpu)])
+    for part in no_cpu:
         part.cpu_request = cpu
-    for part in small if memory else ():
+    for part in no_memory if memory else ():
         part.memory = memory
         ledger.reading(f"{part.name} requests no memory: {memory:g} MB an executor is assumed")
     if not missing:
@@ -145,18 +145,18 @@ _Workers = list[tuple[Worker, list[Component]]]
 
 
 def _at_workers(topology: Topology) -> _Workers:
-    there: dict[tuple[str, int], list[Component]] = {}
+    parts_at: dict[tuple[str, int], list[Component]] = {}
     for part in topology.components.values():
         for executor in part.executors:
             if executor.host is not None and executor.port is not None:
-                there.setdefault((executor.host, executor.port), []).append(part)
+                parts_at.setdefault((executor.host, executor.port), []).append(part)
     pairs: _Workers = []
     for worker in topology.processes:
         if worker.host is not None and worker.port is not None:
-            pairs.append((worker, there.pop((worker.host, worker.port), [])))
+            pairs.append((worker, parts_at.pop((worker.host, worker.port), [])))
     pairs += [
         (Worker.model_construct(host=host, port=port), parts)
-        for (host, port), parts in there.items()
+        for (host, port), parts in parts_at.items()
     ]
     return sorted(pairs, key=lambda pair: (str(pair[0].host), pair[0].port or 0))
 
@@ -173,8 +173,16 @@ def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float,
     """
     parts = topology.components.values()
     beyond = (
-        [w.memory - sum(p.memory for p in there) for w, there in at if w.memory is not None],
-        [w.cpu - sum(p.cpu_request or 0.0 for p in there) for w, there in at if w.cpu is not None],
+        [
+            w.memory - sum(p.memory for p in components)
+            for w, components in at
+            if w.memory is not None
+        ],
+        [
+            w.cpu - sum(p.cpu_request or 0.0 for p in components)
+            for w, components in at
+            if w.cpu is not None
+        ],
     )
     # a figure that one worker lacks says nothing of the sum
     spare, busy = (sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in beyond)
@@ -205,7 +213,7 @@ def _reserve(
 ) -> None:
     """Make what unnamed executors take background of the hosts that their workers are on."""
     lacking = [
-        worker for worker, there in at for _ in range(max(0, (worker.executors or 0) - len(there)))
+        worker for worker, parts in at for _ in range(max(0, (worker.executors or 0) - len(parts)))
     ]
     hosts = [w.host for w in lacking if w.host is not None][:missing]
     others = [host for host, ports in sorted(ports_of(topology)[0].items()) for _ in ports or (0,)]
@@ -342,8 +350,8 @@ def _warn_of_odd(topologies: list[Topology], streams: list[dict[str, Any]], ledg
         ledger.warn("nothing flows: loads and rates are those of standing still; import again")
     parts = [part for topology in topologies for part in topology.components.values()]
     reported = [(p, e) for p in parts for e in p.executors if not e.name.startswith("#")]
-    if lost := [p.name + e.name for p, e in reported if e.host is None]:
-        ledger.warn(f"{listed(lost, 5)} has no worker now: where it is is not known")
+    if unplaced := [p.name + e.name for p, e in reported if e.host is None]:
+        ledger.warn(f"{listed(unplaced, 5)} has no worker now: where it is is not known")
     if odd := [f"{p.name}{e.name} {e.busy:g}" for p, e in reported if (e.busy or 0.0) > _FULL]:
         ledger.warn(
             f"a thread is busy at most all the time, and capacity is {listed(odd, 5)}: its figures "

@@ -156,8 +156,8 @@ class Nimbus:
         topologies = self.cluster().topologies or []
         one = next((one for one in topologies if name in (one.id, one.name)), None)
         if one is None:
-            there = ", ".join(sorted(one.name for one in topologies)) or "none"
-            self._refuse(f"no topology {name} runs", f"there is {there}")
+            available = ", ".join(sorted(one.name for one in topologies)) or "none"
+            self._refuse(f"no topology {name} runs", f"there is {available}")
         if one.status not in ("ACTIVE", "INACTIVE"):
             self._refuse(f"topology {name} is {one.status}", "wait until that has ended")
         return one
@@ -310,14 +310,14 @@ class Live:
         supervisors: dict[str, pages.Supervisor] = {}
         ports = self._shared_ports(topologies)
         hosts = Counter(one.host for one in cluster.supervisors or ())
-        there = [
+        entries = [
             # supervisors of one host cannot share ports: theirs are not those of Nimbus' file
             self._supervisor(one, ports if hosts[one.host] == 1 else [])
             for one in cluster.supervisors or ()
         ]
         self.ledger.check()
         pages.add_supervisors(
-            pages.Supervisors.model_construct(supervisors=[one for one in there if one]),
+            pages.Supervisors.model_construct(supervisors=[one for one in entries if one]),
             supervisors,
             self.ledger,
         )
@@ -345,8 +345,8 @@ class Live:
             second = {i: self.nimbus.executors(i) for i in settings}
             stale = [
                 e for i, some in second.items() for e in some
-                if (before := first[i].get(name_of(e))) and (now := _counts_of(e))
-                and now.age == before.age
+                if (before := first[i].get(name_of(e))) and (later := _counts_of(e))
+                and later.age == before.age
             ]  # fmt: skip
             left = until - time.monotonic()
             if left <= 0 or (self.interval is None and not stale):
@@ -365,8 +365,8 @@ class Live:
                     f"{i}: executors [{listed(gone, 5)}] were there at the first reading and are "
                     "not at the second: it is being rebalanced, or a worker died; import again"
                 )
-            if odd := [e for e in some if e.stats is not None and _counts_of(e) is None]:
-                names = listed([f"{e.component_id}[{name_of(e)}]" for e in odd], 5)
+            if unusable := [e for e in some if e.stats is not None and _counts_of(e) is None]:
+                names = listed([f"{e.component_id}[{name_of(e)}]" for e in unusable], 5)
                 self.ledger.warn(
                     f"{i}: {names} reports figures that are no counts, or of no time: it counts as "
                     "the others of its component"
@@ -571,17 +571,17 @@ _FOLLOWING = {"shuffle", "local_or_shuffle"}
 
 def _compute(topology: pages.Topology, place: tuple[str, int], cores: float) -> float:
     """Let the executors of a worker share what its process computes; return what is left."""
-    here = [
+    pairs = [
         (part, executor)
         for part in topology.components.values()
         for executor in part.executors
         if (executor.host, executor.port) == place
     ]
     # bolts: min(1, cores / Σ busy) of their busy time; spouts share what that leaves
-    busy = sum(executor.busy or 0.0 for _, executor in here)
+    busy = sum(executor.busy or 0.0 for _, executor in pairs)
     scale = min(1.0, cores / busy) if busy else 0.0
-    spouts = [executor for part, executor in here if part.kind == "spout"]
-    for part, executor in here:
+    spouts = [executor for part, executor in pairs if part.kind == "spout"]
+    for part, executor in pairs:
         if part.kind != "spout":
             executor.computes = scale * (executor.busy or 0.0)
     for executor in spouts:
@@ -846,8 +846,8 @@ def _running(
         if len(matches) == 1 and window is not None:
             if worker.counts_for(window[1]) > (oldest or {}).get(matches[0], math.inf):
                 continue
-            now = running.get(matches[0])
-            if now is None or now[1][1] < window[1]:
+            previous = running.get(matches[0])
+            if previous is None or previous[1][1] < window[1]:
                 running[matches[0]] = worker, window
     return running
 

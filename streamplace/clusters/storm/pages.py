@@ -384,8 +384,8 @@ def chosen(listed: Iterable[T], wanted: str, address: str) -> list[T]:
     ]
     if not topologies:
         reason = f"has no topology {wanted!r}" if wanted else "has no active topology"
-        there = [f"{one.name} ({status})" for one, status in every]
-        remedy = f"there is {some(sorted(there), 5)}" if there else "submit one first"
+        available = [f"{one.name} ({status})" for one, status in every]
+        remedy = f"there is {some(sorted(available), 5)}" if available else "submit one first"
         raise InvalidInput(Problem(address, None, reason, remedy))
     return topologies
 

@@ -62,13 +62,13 @@ def check(nimbus: Nimbus, placement: StormPlacement) -> list[Checked]:
     ledger.check()
     checked = []
     for name, planned in placement.topologies.items():
-        now = {(at, frozenset(names)) for (at, _), names in _workers(running[name].at).items()}
+        current = {(at, frozenset(names)) for (at, _), names in _workers(running[name].at).items()}
         target = {(w.rpartition(":")[0], frozenset(names)) for w, names in planned.workers.items()}
         # of executors: to another node; a worker restarts already if any of its executors change
         moves = sum(
             running[name].at[e][0] != w.rpartition(":")[0] for e, w in planned.worker_of.items()
         )
-        checked.append(Checked(name, planned, running[name], moves, len(now - target)))
+        checked.append(Checked(name, planned, running[name], moves, len(current - target)))
     return checked
 
 
@@ -93,11 +93,11 @@ def _check_slots(
             hosts[place] = supervisor.host
             if not supervisor.blacklisted:
                 offered[place] += supervisor.num_workers
-    ours = {one.id: name for name, one in running.items()}
+    submitted = {one.id: name for name, one in running.items()}
     owner_of: dict[tuple[str, int], str] = {}
     used: Counter[str] = Counter()
     for topology in cluster.topologies or ():
-        if topology.id in ours:
+        if topology.id in submitted:
             continue
         workers = {(w.host, w.port, w.supervisor_id) for w in nimbus.workers(topology.id)}
         for host, port, supervisor_id in workers:
@@ -178,19 +178,19 @@ class _Reports:
         rows: list[Misplaced] = []
         for name, planned, before, *_ in self._checked:
             if name in busy:
-                now = before._replace(up={})
+                running = before._replace(up={})
             else:
-                now = look(nimbus, name, planned)
+                running = look(nimbus, name, planned)
                 last, new = self._last[name], self._new[name]
                 late = elapsed > _OLD_WORKERS
                 # a first report, or an uptime that fell: the executor is in a new process
-                for executor, up in now.up.items():
+                for executor, up in running.up.items():
                     was = last.get(executor)
                     if was is None or up < was or (late and up != was):
                         new.add(executor)
-                self._last[name] = now.up
-                now = now._replace(up={e: up for e, up in now.up.items() if e in new})
-            rows += misplaced(name, planned, now)
+                self._last[name] = running.up
+                running = running._replace(up={e: up for e, up in running.up.items() if e in new})
+            rows += misplaced(name, planned, running)
         count = sum(len(one.planned.worker_of) for one in self._checked)
         return StormVerdict(count, count - len(rows), tuple(rows))
 
@@ -221,8 +221,8 @@ def previous(nimbus: Nimbus, name: str) -> StormPlacement:
         components.setdefault(executor.component_id, []).append(name_of(executor))
     planned = Planned(before, components)
     # a rebalance with other numbers of executors since then has given them other task ids
-    if odd := sorted(planned.worker_of.keys() ^ planned.component_of.keys()):
-        reason = f"had other executors before: {listed(odd, 5)} ran, or run, at one time only"
+    if differing := sorted(planned.worker_of.keys() ^ planned.component_of.keys()):
+        reason = f"had other executors before: {listed(differing, 5)} ran, or run, at one time only"
         raise InvalidInput(Problem(f"topology {name}", None, reason, "import and solve again"))
     return StormPlacement({name: planned})
 

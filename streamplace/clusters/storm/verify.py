@@ -79,11 +79,12 @@ def look(nimbus: Nimbus, name: str, planned: Planned) -> Running:
     node_of = nodes_of(nimbus, identity, planned)
     expected = planned.component_of
     running = {name_of(one): one.component_id for one in executors}
-    if odd := sorted(
+    if differing := sorted(
         n for n in expected.keys() | running.keys() if expected.get(n) != running.get(n)
     ):
         first = [
-            f"{n} ({expected.get(n, 'not planned')}; runs: {running.get(n, 'none')})" for n in odd
+            f"{n} ({expected.get(n, 'not planned')}; runs: {running.get(n, 'none')})"
+            for n in differing
         ]
         reason = (
             f"has {len(running)} executors, the placement names {len(expected)}; they differ in "
@@ -144,8 +145,8 @@ def _crossing(
     up: dict[tuple[str, int], int] = {}
     for executor, seconds in running.up.items():
         up[running.at[executor]] = max(seconds, up.get(running.at[executor], 0))
-    if lost := sorted(running.at.keys() - running.up):
-        return f"executors [{listed(lost, _SHOWN)}] do not run yet: verify later"
+    if missing := sorted(running.at.keys() - running.up):
+        return f"executors [{listed(missing, _SHOWN)}] do not run yet: verify later"
     workers = read_workers(reports, running.id)
     if not workers:
         return f"{reports} holds no report of {running.id} ({REPORTERS}: Storm 2.1 reads none)"
@@ -178,7 +179,7 @@ def _ports(planned: Planned, running: Running) -> dict[str, int]:
     """Return the port of each worker of a placement."""
     port_of: dict[str, int] = {}
     used: set[tuple[str, int]] = set()
-    wild: list[tuple[int, str, int]] = []
+    candidates: list[tuple[int, str, int]] = []
     for worker, executors in planned.workers.items():
         place, _, text = worker.rpartition(":")
         if not text.startswith("+"):
@@ -186,9 +187,9 @@ def _ports(planned: Planned, running: Running) -> dict[str, int]:
             used.add((place, int(text)))
             continue
         ports = [running.at[e][1] for e in executors if running.at[e][0] == place]
-        wild += [(-ports.count(port), worker, port) for port in set(ports)]
+        candidates += [(-ports.count(port), worker, port) for port in set(ports)]
     # most executors first; a port that another worker has is none of its own
-    for _, worker, port in sorted(wild):
+    for _, worker, port in sorted(candidates):
         place = worker.rpartition(":")[0]
         if worker not in port_of and (place, port) not in used:
             port_of[worker] = port
