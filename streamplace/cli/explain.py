@@ -73,11 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain an instance, or a plan for it; in each case that is asked for."""
-    given = load_instance(args.instance)
+    original = load_instance(args.instance)
     explanations, documents = [], []
     for case in cases_of(args) or [[]]:
-        instance = without_limits(altered(given, case), args.ignore)
-        explanations.append(_explained(args, given, instance))
+        instance = without_limits(altered(original, case), args.ignore)
+        explanations.append(_explained(args, original, instance))
         if args.json:
             documents.append({**explanations[-1].to_dict(instance), "case": words(case)})
         else:
@@ -98,18 +98,18 @@ def _print(instance: Instance, explanation: Explanation, case: str, *, full: boo
     print_explanation(console, instance, explanation, full=full)
 
 
-def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
+def _explained(args: argparse.Namespace, original: Instance, instance: Instance) -> Explanation:
     warm_up()  # compiling is no part of the time limit
     ends = time.perf_counter() + args.time_limit
     explanation = why_infeasible(instance, args.time_limit) if args.plan is None else None
     if explanation is not None and explanation.feasible is False:
         return explanation
-    return _of_plan(args, given, instance, explanation, ends)
+    return _of_plan(args, original, instance, explanation, ends)
 
 
 def _of_plan(
     args: argparse.Namespace,
-    given: Instance,
+    original: Instance,
     instance: Instance,
     before: Explanation | None,
     ends: float,
@@ -117,8 +117,8 @@ def _of_plan(
     """Explain the plan that is given, or the one that is solved for in the time that is left."""
     if args.plan is not None:
         plan = load_plan(args.plan)
-        check_belongs(given, plan)
-        carried = carry(given, instance, plan, replace=args.replace)
+        check_belongs(original, plan)
+        carried = carry(original, instance, plan, replace=args.replace)
         explanation = why_plan(
             instance, plan.method, carried.node, args.objective, slot=carried.slot
         )
@@ -128,8 +128,8 @@ def _of_plan(
     began = time.perf_counter()
     settings = Settings(objective=args.objective, time_limit=_SOLVING * remaining, explain=0.0)
     aim = (
-        aim_of(given, args.method, replace(settings, time_limit=None))
-        if instance is not given
+        aim_of(original, args.method, replace(settings, time_limit=None))
+        if instance is not original
         else None
     )
     result = solve_pinned(instance, aim, args.method, settings)

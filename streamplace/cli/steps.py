@@ -134,11 +134,11 @@ def print_steps(console: Console, instance: Instance, sequence: Steps) -> None:
         spent = "" if seconds is None else f"{duration(seconds):>9}"
         console.print(f"{k:>5}{spent}  {listed}{rest}", soft_wrap=True)
     if sequence.exchanged:
-        some = [
+        exchanges = [
             " and ".join(instance.tasks.ids[m.task] for m in step) for step in sequence.exchanged
         ]
-        more = f"; {len(some) - SHOWN_MOVES} more" if len(some) > SHOWN_MOVES else ""
-        listed = "; ".join(some[:SHOWN_MOVES])
+        more = f"; {len(exchanges) - SHOWN_MOVES} more" if len(exchanges) > SHOWN_MOVES else ""
+        listed = "; ".join(exchanges[:SHOWN_MOVES])
         console.print(f"one step, by copies that are there: {listed}{more}", soft_wrap=True)
     for note in sequence.notes:
         console.print(f"note: {note}", soft_wrap=True)

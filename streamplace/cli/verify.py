@@ -113,16 +113,16 @@ def _verify_kafka(args: argparse.Namespace) -> int:
     from streamplace.clusters.kafka import verify as kafka
     from streamplace.clusters.kafka.admin import KafkaAdmin
 
-    wanted = kafka.wanted_of(args.plan)
+    plan = kafka.planned_of(args.plan)
     if args.url is None:
         _need(args.describe, "HOST:PORT, or --describe FILE of kafka-topics.sh")
         running = kafka.described(args.describe)
-        verdict = kafka.verdict_of(wanted, kafka.compare(wanted, running))
+        verdict = kafka.verdict_of(plan, kafka.compare(plan, running))
     else:
         with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
-            verdict, running = kafka.verify_live(admin, wanted), admin.partitions()
+            verdict, running = kafka.verify_live(admin, plan), admin.partitions()
     if args.election is not None:
-        write_atomic(Path(args.election), kafka.elections_needed(wanted, running))
+        write_atomic(Path(args.election), kafka.elections_needed(plan, running))
     return tell_verdict(args, verdict)
 
 

@@ -254,14 +254,14 @@ class Loop:
             self._file.save(decision.state)
             return LookOutcome(now, instance, decision, "stays")
         plan = decision.plan_on(instance)
-        yours = _for_the_operator(decision)
+        manual = _for_the_operator(decision)
         if not self.apply:
             self._file.save(otherwise)
-            return LookOutcome(now, instance, decision, yours or "not applied (no --apply)")
-        if plan is None or yours or not self._moves(instance, plan):
+            return LookOutcome(now, instance, decision, manual or "not applied (no --apply)")
+        if plan is None or manual or not self._moves(instance, plan):
             marks = decision.mark or decision.recall or decision.release
-            self._file.save(decision.state if marks and not yours else otherwise)
-            return LookOutcome(now, instance, decision, yours or "stays")
+            self._file.save(decision.state if marks and not manual else otherwise)
+            return LookOutcome(now, instance, decision, manual or "stays")
         # journal first: a kill from here on leaves a change that `recover` finds
         before = None
         if (instance.tasks.node >= 0).all():

@@ -472,19 +472,19 @@ def _unit(instance: Instance, bound: Bound) -> tuple[int, float] | None:
     set_here = {(b.name, _place_of(instance, b)): b for b in budgets(instance)}
     budget = set_here.get((bound.rule, bound.where))
     if budget is not None:
-        some, index, loads = atoms.of(budget.name), budget.entry, budget.weight
+        candidates, index, loads = atoms.of(budget.name), budget.entry, budget.weight
     elif bound.rule in _ONE:
-        some, index, loads = atoms.of(bound.rule), nodes.get(bound.where, 0), np.ones(1)
+        candidates, index, loads = atoms.of(bound.rule), nodes.get(bound.where, 0), np.ones(1)
     elif bound.rule == "capacity":
         # NODE.RESOURCE, of which either may have dots in it
         ends = (
             (r, bound.where.removesuffix(f".{name}")) for r, name in enumerate(instance.resources)
         )
         r, node = next((r, node) for r, node in ends if node in nodes)
-        some, index, loads = atoms.of(bound.rule, r), nodes[node], instance.tasks.load[:, r]
+        candidates, index, loads = atoms.of(bound.rule, r), nodes[node], instance.tasks.load[:, r]
     else:
         return None
-    atom = some[atoms.index[some] == index]
+    atom = candidates[atoms.index[candidates] == index]
     if not len(atom):
         return None
     least = float(loads[loads > 0].min(initial=np.inf))
@@ -530,13 +530,13 @@ def print_conflicts(console: Console, instance: Instance, explanation: Explanati
         console.print(f"\n{heading}: cannot hold{more}", style="bold")
         for rule in rules:
             console.print(f"  {clash_line(instance, rule)}", soft_wrap=True)
-    for heading, some in (
+    for heading, changes in (
         ("smallest change", explanation.relaxation),
         ("or", explanation.remedies),
     ):
-        if some:
+        if changes:
             console.print(f"\n{heading}", style="bold")
-        for remedy in some:
+        for remedy in changes:
             console.print(f"  {remedy_line(remedy)}", soft_wrap=True)
 
 

@@ -133,19 +133,19 @@ class Carried(NamedTuple):
         return [instance.tasks.ids[t] for t in np.flatnonzero(self.node < 0)]
 
 
-def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> Carried:
+def carry(original: Instance, changed: Instance, plan: Plan, *, replace: bool) -> Carried:
     """Take a plan over into a changed instance; place what was on a failed node anew.
 
     The other tasks stay. Those of the failed node are placed for the objective of the plan's method
     where that breaks no rule; otherwise as the rate after a loss has it, whatever that breaks; and
     where one finds no place, none of them is placed.
     """
-    before, slot = plan.node_indices(given), plan.slot_indices(given)
-    node = carried(given, changed, before)
+    before, slot = plan.node_indices(original), plan.slot_indices(original)
+    node = carried(original, changed, before)
     lost = np.flatnonzero(node < 0)
     if not len(lost) or not replace or before.min(initial=0) < 0:
         return Carried(node, slot)
-    aim = aim_of(given, plan.method if plan.method in method_names() else None, Settings())
+    aim = aim_of(original, plan.method if plan.method in method_names() else None, Settings())
     with suppress(StreamplaceError):
         # all other tasks are fixed: only what was lost is placed
         rest = held(changed, node)

@@ -207,8 +207,8 @@ def _spared(instance: Instance, mark: tuple[int, ...]) -> tuple[int, ...]:
     # budgets only delay the moves off a node
     free, table = without_limits(instance, rules_of(OF_MOVES)), instance.tasks
 
-    def possible(gone: Bools) -> bool:
-        cluster, new_index = Cluster.of(free).without(gone)
+    def possible(leaving: Bools) -> bool:
+        cluster, new_index = Cluster.of(free).without(leaving)
         moved = np.where(table.node >= 0, new_index[table.node], -1)
         return not hopeless(on_cluster(free, cluster, table.load, moved, free.limits, table.slot))
 

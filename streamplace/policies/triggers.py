@@ -181,22 +181,22 @@ class StormTrigger(Trigger):
         last = remembered(memory, LOOKED, least=-math.inf)
         # a clock that went back counts as no time
         elapsed = self.period if last is None else max(0.0, now - last)
-        over = self._overloaded_for(instance, memory, elapsed)
+        overload = self._overloaded_for(instance, memory, elapsed)
         since = remembered(memory, SINCE_SCHEDULE)
         since = None if since is None else since + elapsed
         lasting = {
             name: seconds
-            for name, seconds in zip(instance.nodes.ids, over.tolist(), strict=True)
+            for name, seconds in zip(instance.nodes.ids, overload.tolist(), strict=True)
             if seconds
         }
         updated = {OVERLOADED: lasting, LOOKED: now}
         if since is not None and since < self.interval and not _is_part(instance.tasks.node):
-            why = "overloaded, but " if (over > self.window).any() else ""
+            why = "overloaded, but " if (overload > self.window).any() else ""
             note = f"{why}{self.interval - since:g} s to wait for the next schedule"
             return self.keep(instance, {**updated, SINCE_SCHEDULE: since}, note)
 
         def judge(fresh: Deployment) -> tuple[bool, str]:
-            reason = self._why(instance, fresh, over)
+            reason = self._why(instance, fresh, overload)
             return reason is not None, reason or "the new schedule gains too little"
 
         otherwise = {**updated, SINCE_SCHEDULE: 0.0}
@@ -215,12 +215,12 @@ class StormTrigger(Trigger):
         full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
         return np.where(full, before + elapsed, 0.0)
 
-    def _why(self, instance: Instance, new: Deployment, over: Any) -> str | None:
+    def _why(self, instance: Instance, new: Deployment, overload: Any) -> str | None:
         """Say why the fresh schedule is taken; ``None`` when it is not."""
         if _is_part(instance.tasks.node):
             return "tasks without a node get one"
         old = Deployment.whole(instance.tasks.node)
-        late = np.flatnonzero(over > self.window)
+        late = np.flatnonzero(overload > self.window)
         if len(late):
             before, after = (node_loads(instance, d.placement)[:, 0] for d in (old, new))
             lower = [n for n in late.tolist() if after[n] < before[n] * (1 - 1e-9)]
@@ -228,7 +228,7 @@ class StormTrigger(Trigger):
             # nor is the overload moved elsewhere: the highest utilisation of all falls, too
             if lower and highest[1] < highest[0] * (1 - 1e-9):
                 name = instance.nodes.ids[lower[0]]
-                return f"{name} was overloaded for {over[lower[0]]:g} s"
+                return f"{name} was overloaded for {overload[lower[0]]:g} s"
         total = instance.total_traffic
         old_flow, new_flow = (total - collocated_traffic(instance, d) for d in (old, new))
         if old_flow > 0 and old_flow - new_flow > (self.gain / 100.0 + 1e-9) * old_flow:

@@ -380,8 +380,8 @@ def latex(text: str) -> str:
     from tabulate import tabulate
 
     plain = printable(" ".join(text.splitlines()))
-    whole = tabulate([[plain]], tablefmt="latex_booktabs", disable_numparse=True)
-    return _tabulated(whole.split("\\toprule\n ")[1].split(" \\\\\n")[0].rstrip())
+    rendered = tabulate([[plain]], tablefmt="latex_booktabs", disable_numparse=True)
+    return _tabulated(rendered.split("\\toprule\n ")[1].split(" \\\\\n")[0].rstrip())
 
 
 def _tabulated(text: str) -> str:

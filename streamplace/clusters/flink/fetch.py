@@ -104,9 +104,9 @@ def two_readings(
     if not any(first.values()):
         return first, first, 0.0
     for _ in range(2):
-        rest = interval + _MARGIN if interval > 0 else 0.0
-        time.sleep(rest)
-        rested += rest
+        pause = interval + _MARGIN if interval > 0 else 0.0
+        time.sleep(pause)
+        rested += pause
         passed = max(rested, time.monotonic() - began)
         second = read()
         if not _some_stand(first, second):
@@ -410,9 +410,9 @@ class Cluster:
             reason = f"started anew while rates were read, and {len(fresh) - 1} more of the vertex"
             self.ledger.problem(name, None, reason, _AGAIN)
         ended = [s for s in subtasks if s.ended and page.now and s.end]
-        if over := sum((page.now or 0) - (s.end or 0) < 1000 * passed for s in ended):
+        if late := sum((page.now or 0) - (s.end or 0) < 1000 * passed for s in ended):
             self.ledger.warn(
-                f"{over} subtasks of {vertex.title} ended while rates were read: what they sent is "
+                f"{late} subtasks of {vertex.title} ended while rates were read: what they sent is "
                 f"part of what others read ({_AGAIN})"
             )
 

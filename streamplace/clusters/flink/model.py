@@ -95,13 +95,13 @@ class Hosts:
         # the machine's cores, or those said of the host, are divided by slots
         managers = self._on[manager.host]
         machine = max((m.machine for m in managers if m.machine), default=None)
-        whole = machine if declared is None else declared
-        if whole is None:
+        total = machine if declared is None else declared
+        if total is None:
             return manager.configured
         slots = sum(m.slots for m in managers)
         if len(managers) > 1:
             self._ledger.reading("cores of a host are divided among its task managers by slots")
-        return whole * (manager.slots / slots if slots else 1 / len(managers))
+        return total * (manager.slots / slots if slots else 1 / len(managers))
 
     def describe(self, manager: TaskManager) -> dict[str, Any]:
         """Return the labels and the rack of a node."""

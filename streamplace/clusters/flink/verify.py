@@ -71,22 +71,22 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
         for identity in group.vertices:
             vertex = job.vertices[identity]
             alive = [s for s in vertex.subtasks.values() if not s.ended]
-            gone = len(vertex.subtasks) - len(alive)
+            num_ended = len(vertex.subtasks) - len(alive)
             # what runs elsewhere counts as (none), so that nothing is lost in the sums
             where = (subtask.place[0] for subtask in alive)
             counts = Counter(m if m is not None and m in manager_ids else "(none)" for m in where)
-            planned, ended = planned + vertex.parallelism - gone, ended + gone
+            planned, ended = planned + vertex.parallelism - num_ended, ended + num_ended
             right += sum((counts & Counter(group.counts)).values())
-            differences += _compare(job, vertex, group, counts, gone)
+            differences += _compare(job, vertex, group, counts, num_ended)
     return FlinkVerdict(planned, right, tuple(differences), *_shares(sheet, owners), ended)
 
 
 def _compare(
-    job: Job, vertex: Vertex, group: Group, counts: Counter[str], gone: int
+    job: Job, vertex: Vertex, group: Group, counts: Counter[str], num_ended: int
 ) -> list[Difference]:
     """Report where numbers differ; of a narrower vertex, which slots it fills is Flink's choice."""
     # one of which subtasks have ended is as a narrower one
-    narrow = vertex.parallelism - gone < group.parallelism
+    narrow = vertex.parallelism - num_ended < group.parallelism
     return [
         Difference(job.name, vertex.title, manager, want, counts[manager])
         for manager in sorted(group.counts.keys() | counts.keys())

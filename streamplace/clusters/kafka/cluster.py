@@ -587,12 +587,12 @@ def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> 
 def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """Every replica, onto a new broker or not at all."""
     stays = cluster.living(partition)
-    gone = len(partition.replicas) - len(stays)
+    missing = len(partition.replicas) - len(stays)
     # only what was on a dead broker may go anywhere; the rest onto new brokers or nowhere
-    some_may = cluster.takers(partition) if gone else sorted(operation.brokers - partition.lost)
+    some_may = cluster.takers(partition) if missing else sorted(operation.brokers - partition.lost)
     targets = [b for b in some_may if b not in stays]
     takers, rules = _spread(
-        cluster, partition, stays, targets, gone, preferred=operation.brokers, moved_apart=False
+        cluster, partition, stays, targets, missing, preferred=operation.brokers, moved_apart=False
     )
     new = tuple(sorted({*stays, *(b for b in takers if b in operation.brokers)}))
     every = tuple(sorted({*stays, *takers}))
@@ -605,18 +605,18 @@ def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Target
 def _moved(
     cluster: Cluster,
     partition: Partition,
-    gone: Collection[int],
+    leaving: Collection[int],
     new: int = 0,
     given_up: Collection[int] = (),
 ) -> Target | None:
-    """Replicas on `gone` brokers, and new ones, go to others; the rest stay among themselves."""
-    if not gone and not new:
+    """Replicas on `leaving` brokers, and new ones, go to others; the rest stay among themselves."""
+    if not leaving and not new:
         return None
-    stays = tuple(b for b in partition.replicas if b not in gone and b not in given_up)
+    stays = tuple(b for b in partition.replicas if b not in leaving and b not in given_up)
     targets = [b for b in cluster.takers(partition) if b not in stays]
-    free, rules = _spread(cluster, partition, stays, targets, len(gone) + new)
+    free, rules = _spread(cluster, partition, stays, targets, len(leaving) + new)
     replicas = [
-        Replica(b, b == partition.leader, free if b in gone else stays)
+        Replica(b, b == partition.leader, free if b in leaving else stays)
         for b in partition.replicas
         if b not in given_up
     ]
@@ -626,9 +626,9 @@ def _moved(
 def _remove(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
     """What is on the named brokers, on dead ones and on failed disks goes elsewhere."""
     living = cluster.living(partition)
-    gone = [b for b in partition.replicas if b not in living or b in operation.brokers]
+    leaving = [b for b in partition.replicas if b not in living or b in operation.brokers]
     touched = operation.brokers & set(partition.replicas)
-    return _moved(cluster, partition, gone) if touched else None
+    return _moved(cluster, partition, leaving) if touched else None
 
 
 def _rebuild(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
@@ -656,8 +656,8 @@ def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Tar
     if more <= 0:
         return _trim(operation, cluster, partition)
     living = cluster.living(partition)
-    gone = [b for b in partition.replicas if b not in living]
-    return _moved(cluster, _with_followers(partition, more), gone, more)
+    leaving = [b for b in partition.replicas if b not in living]
+    return _moved(cluster, _with_followers(partition, more), leaving, more)
 
 
 def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Target | None:
@@ -676,12 +676,12 @@ def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Targe
             return broker in living, -doubles, broker in partition.isr
 
         remaining.remove(min((b for b in reversed(remaining) if b != partition.leader), key=worth))
-    gone = [b for b in remaining if b not in living]
-    if gone and operation.mode == "trim":
+    leaving = [b for b in remaining if b not in living]
+    if leaving and operation.mode == "trim":
         return None  # Kafka takes no list with a dead broker, and nothing is to move
     fewer, given_up = _with_followers(partition, -less), set(partition.replicas) - set(remaining)
-    if gone:
-        return _moved(cluster, fewer, gone, given_up=given_up)
+    if leaving:
+        return _moved(cluster, fewer, leaving, given_up=given_up)
     replicas = [Replica(b, b == partition.leader, (b,)) for b in remaining]
     return Target(fewer, replicas, Racks(len(remaining)))
 

@@ -148,8 +148,8 @@ def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledge
     if twice := [b for b, count in Counter(replicas).items() if count > 1]:
         reason = f"already holds another replica of it ({change.before.replicas})"
         ledger.problem(name, twice[0], reason, "put its replicas into a set `apart`")
-    if gone := [b for b in replicas if b in dead]:
-        ledger.problem(name, gone[0], "is dead: Kafka refuses it", "let the plan leave it")
+    if dead_replicas := [b for b in replicas if b in dead]:
+        ledger.problem(name, dead_replicas[0], "is dead: Kafka refuses it", "let the plan leave it")
     if any(b not in brokers for b in change.copied_to) or -1 in replicas:
         ledger.problem(name, replicas, "names no broker of the instance", "place every replica")
     may = {len(replicas)} if factor is None else {factor}
@@ -199,18 +199,18 @@ def write(
         "": reassignment(after, cluster, chosen),
         ROLLBACK: reassignment(((c.partition.key, c.before.replicas) for c in moved), cluster),
     }
-    gone = _dead(instance, _broker_numbers(instance, ledger))
+    dead = _dead(instance, _broker_numbers(instance, ledger))
     _warn_of_disks(instance, places.node, moved, ledger)
     # of Kafka's tool alone: `submit` asks no dead broker
-    dead_in_lists = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
+    dead_in_lists = dead & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
     if moved:
         by_tool = _STEPS.format(execute="--execute" if dead_in_lists else _THROTTLED)
         ledger.next_step = _SUBMIT if cluster else by_tool
     _note_copies(instance, moved, options["throttle"], () if cluster else dead_in_lists, ledger)
-    if refused := sum(not gone.isdisjoint(c.before.replicas) for c in moved):
+    if refused := sum(not dead.isdisjoint(c.before.replicas) for c in moved):
         ledger.reading(
             f"{ROLLBACK}: Kafka refuses {refused:,} of its {len(moved):,} lists while broker "
-            f"{', '.join(map(str, sorted(gone)))} is dead"
+            f"{', '.join(map(str, sorted(dead)))} is dead"
         )
     # the same brokers go on under the same leader, in another order
     same = (c for c in moved if sorted(c.before.replicas) == sorted(c.after.replicas))

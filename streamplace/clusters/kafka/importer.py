@@ -143,10 +143,10 @@ def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
     )
     for what, by_key in ((f"size in {at}", logs.sizes), (f"rate in {RATES}", rates)):
         led = [p for p in cluster.partitions if by_key and p.leader is not None]
-        if lost := [p.name for p in led if p.key not in by_key]:
-            ledger.warn(f"no {what}, taken for 0: {some(lost)}")
-        if gone := [key for key in by_key if key not in topics]:
-            ledger.warn(f"a {what} of no partition of {of}, left out: {some(gone)}")
+        if unreported := [p.name for p in led if p.key not in by_key]:
+            ledger.warn(f"no {what}, taken for 0: {some(unreported)}")
+        if unknown := [key for key in by_key if key not in topics]:
+            ledger.warn(f"a {what} of no partition of {of}, left out: {some(unknown)}")
     return cluster
 
 

@@ -27,7 +27,7 @@ from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, U
 from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
 from streamplace.clusters.kafka.pages import EXPORT, exported, parsed, read_assignment
-from streamplace.clusters.kafka.verify import KafkaVerdict, Wanted, throttles, verify_live
+from streamplace.clusters.kafka.verify import KafkaVerdict, Planned, throttles, verify_live
 from streamplace.present.numbers import plural
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def home_of(partition: Partition) -> set[int]:
 
 def _towards(lists: Mapping[Key, list[int]], running: Mapping[Key, Partition]) -> list[Key]:
     """Return the partitions that are on their way to these lists."""
-    moving = {key: one for key, one in running.items() if one.is_moving}
+    moving = {key: partition for key, partition in running.items() if partition.is_moving}
     return [key for key, to in lists.items() if key in moving and target_of(moving[key]) == to]
 
 
@@ -269,7 +269,7 @@ def cancel(admin: KafkaAdmin, plan: Reassignment | None) -> list[Key]:
         _check_cluster(admin, plan)
     with alone(admin.cluster()):
         running = admin.partitions()
-        every = {key: target_of(one) for key, one in running.items()}
+        every = {key: target_of(partition) for key, partition in running.items()}
         moving = _towards(every if plan is None else plan.lists, running)
         refused = admin.reassign(dict.fromkeys(moving))
         topics = {key.topic for key in (running if plan is None else plan.lists)}
@@ -304,8 +304,8 @@ class _Run:
             self._loop()
         finally:
             self._end()
-        wanted = {key: Wanted(to, to[0], ordered=True) for key, to in self.lists.items()}
-        verdict = self._insist(lambda: verify_live(self.admin, wanted))
+        plan = {key: Planned(to, to[0], ordered=True) for key, to in self.lists.items()}
+        verdict = self._insist(lambda: verify_live(self.admin, plan))
         return Outcome(verdict, self.given_up)
 
     def _loop(self) -> None:
@@ -345,23 +345,23 @@ class _Run:
         for key, to in self.lists.items():
             if key in self.given_up:
                 continue
-            if (one := running.get(key)) is None:
+            if (partition := running.get(key)) is None:
                 self.given_up[key] = "is not there any more"
                 continue
             # a cancel that is not seen yet, or another's
-            if one.is_moving and target_of(one) != to:
+            if partition.is_moving and target_of(partition) != to:
                 foreign.append(key)
                 if not self._is_patient(("foreign", key), now):
                     self.given_up[key] = "is being reassigned by another"
                 continue
             # a partition is at its list, or lags behind it, or is on its way, or has not begun
-            at_list = one.replicas == to and not one.is_moving
-            if at_list and one.leader != to[0] and to[0] in one.isr:
+            at_list = partition.replicas == to and not partition.is_moving
+            if at_list and partition.leader != to[0] and to[0] in partition.isr:
                 led.append(key)
-            elif at_list and not set(to) <= set(one.isr):
+            elif at_list and not set(to) <= set(partition.isr):
                 lagging.append(key)
             elif not at_list:
-                (moving if one.is_moving else waiting).append(key)
+                (moving if partition.is_moving else waiting).append(key)
             else:
                 continue  # as planned
             dead |= set(to) - alive
@@ -408,11 +408,11 @@ class _Run:
         copying = Counter(b for key in moving for b in running[key].adding)
         begun: dict[Key, list[int]] = {}
         for key in keys:
-            one, to = running[key], self.lists[key]
-            adding = set(to) - set(one.replicas)
+            partition, to = running[key], self.lists[key]
+            adding = set(to) - set(partition.replicas)
             # replicas in sync once it has ended: new ones are, those that stay are as they are now
-            after = len(adding | (set(one.isr) & set(to)))
-            if after < min(one.min_isr or 1, len(one.isr)) or not set(to) <= alive:
+            after = len(adding | (set(partition.isr) & set(to)))
+            if after < min(partition.min_isr or 1, len(partition.isr)) or not set(to) <= alive:
                 continue
             if all(copying[b] < self.settings.at_a_time for b in adding):
                 copying.update(adding)
@@ -435,12 +435,12 @@ class _Run:
             self.settings.say(f"broker {some(with_rate)} has a rate of its own, which goes first")
         pairs: dict[str, tuple[list[str], list[str]]] = {}
         for key, to in self.lists.items():
-            one = running[key]
-            new = (set(to) - set(one.replicas)) | set(one.adding)
+            partition = running[key]
+            new = (set(to) - set(partition.replicas)) | set(partition.adding)
             if new:
                 entries = pairs.setdefault(key.topic, ([], []))
                 # senders: where the data is now; receivers: the replicas that are new
-                entries[0].extend(f"{key.number}:{b}" for b in sorted(home_of(one)))
+                entries[0].extend(f"{key.number}:{b}" for b in sorted(home_of(partition)))
                 entries[1].extend(f"{key.number}:{b}" for b in sorted(new))
         lists = {t: {SENDERS: ",".join(s), RECEIVERS: ",".join(r)} for t, (s, r) in pairs.items()}
         self.admin.alter("topic", lists)

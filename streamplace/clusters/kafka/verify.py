@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
 
 
-class Wanted(NamedTuple):
+class Planned(NamedTuple):
     """What is planned of a partition: its brokers (``None`` for any), its leader; whether in order.
 
     A reassignment has the order of replicas, a plan does not.
@@ -44,19 +44,19 @@ class Difference(NamedTuple):
     planned: object
 
 
-def wanted_of(name: str) -> dict[Key, Wanted]:
+def planned_of(name: str) -> dict[Key, Planned]:
     """Read what is planned: a plan, or a reassignment that was exported."""
     value = parsed(read_text(Path(name)), name)
     if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
         with problems_in(name):
             return _of_plan(Plan.from_dict(value))
     lists, elected = exported(value, name)
-    return {key: Wanted(to, to[0], True) for key, to in (lists | elected).items()}
+    return {key: Planned(to, to[0], True) for key, to in (lists | elected).items()}
 
 
-def _of_plan(plan: Plan) -> dict[Key, Wanted]:
+def _of_plan(plan: Plan) -> dict[Key, Planned]:
     """The first replica of a partition is its leader's; a task without number is leadership."""
-    planned: dict[Key, Wanted] = {}
+    planned: dict[Key, Planned] = {}
     for task, node in plan.assignment.items():
         match = _REPLICA.fullmatch(task)
         if match is None or not node.isdecimal():
@@ -65,7 +65,7 @@ def _of_plan(plan: Plan) -> dict[Key, Wanted]:
             raise InvalidInput(Problem(f"assignment.{task}", node, what, remedy))
         topic, number, replica = match.groups()
         key = Key(topic, int(number))
-        so_far = planned.get(key, Wanted(None if replica is None else [], None))
+        so_far = planned.get(key, Planned(None if replica is None else [], None))
         if so_far.brokers is not None:
             so_far.brokers.append(int(node))
         leads = replica in (None, "1")
@@ -73,16 +73,16 @@ def _of_plan(plan: Plan) -> dict[Key, Wanted]:
     return planned
 
 
-def compare(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> list[Difference]:
+def compare(plan: dict[Key, Planned], running: dict[Key, Partition]) -> list[Difference]:
     """Return what differs of partitions that are planned.
 
     Raises `InvalidInput`: a partition is not described: unknown, as the cluster does not report it.
     """
-    lost = [str(key) for key in wanted if key not in running]
+    lost = [str(key) for key in plan if key not in running]
     remedy = "save --describe of the whole cluster"
     raise_any([Problem("--describe", name, "is not described", remedy) for name in lost])
     differences = []
-    for key, planned in wanted.items():
+    for key, planned in plan.items():
         name, line = str(key), running[key]
         listed = line.replicas if planned.ordered else sorted(line.replicas)
         if planned.brokers is not None:
@@ -122,29 +122,29 @@ class KafkaVerdict(Verdict):
 
 
 def verdict_of(
-    wanted: dict[Key, Wanted], differences: list[Difference], throttled: Sequence[str] = ()
+    plan: dict[Key, Planned], differences: list[Difference], throttled: Sequence[str] = ()
 ) -> KafkaVerdict:
     """Count the partitions that are as planned."""
-    right = len(wanted) - len({difference.partition for difference in differences})
-    return KafkaVerdict(len(wanted), right, tuple(differences), tuple(throttled))
+    right = len(plan) - len({difference.partition for difference in differences})
+    return KafkaVerdict(len(plan), right, tuple(differences), tuple(throttled))
 
 
-def verify_live(admin: KafkaAdmin, wanted: dict[Key, Wanted]) -> KafkaVerdict:
+def verify_live(admin: KafkaAdmin, plan: dict[Key, Planned]) -> KafkaVerdict:
     """Compare a running cluster: lists, sync, leaders, and that each replica lies in a log dir."""
     running, ledger = admin.partitions(), Ledger()
-    differences = compare(wanted, running)
+    differences = compare(plan, running)
     alive = [number for number, broker in admin.brokers().items() if broker.alive]
     logs = admin.log_dirs(alive, ledger)
-    for key, planned in wanted.items():
+    for key, planned in plan.items():
         stored = logs.sizes.get(key, {})
         differences += [
             Difference(str(key), "log dir", None, broker)
             for broker in planned.brokers or ()
             if broker in logs.brokers and broker in running[key].isr and broker not in stored
         ]
-    limits = throttles(admin, {key.topic for key in wanted})
+    limits = throttles(admin, {key.topic for key in plan})
     places = [f"{kind} {name}" if name else "brokers" for kind in limits for name in limits[kind]]
-    return verdict_of(wanted, differences, places)
+    return verdict_of(plan, differences, places)
 
 
 def throttles(
@@ -165,9 +165,9 @@ def described(name: str) -> dict[Key, Partition]:
     return running
 
 
-def elections_needed(wanted: dict[Key, Wanted], running: dict[Key, Partition]) -> str:
+def elections_needed(plan: dict[Key, Planned], running: dict[Key, Partition]) -> str:
     """Return the text of an election of those whose planned leader is first, and does not lead."""
-    lines = ((key, running[key], planned.leader) for key, planned in wanted.items())
+    lines = ((key, running[key], planned.leader) for key, planned in plan.items())
     return elections(
         key for key, line, leader in lines if line.leader != leader == line.replicas[0]
     )

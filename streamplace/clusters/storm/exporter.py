@@ -140,12 +140,12 @@ def remote_share(instance: Instance, node: Ints, slot: Ints) -> float | None:
         for stream in local:
             # a sender's part: what it is given itself if that is routed, else as it was measured
             senders = instance.tasks_of(stream.source)
-            sent = np.ones(len(senders))
+            weights = np.ones(len(senders))
             if stream.source in routed:
-                sent = routed[stream.source][senders]
+                weights = routed[stream.source][senders]
             elif stream.sender_weights is not None:
-                sent = np.array(stream.sender_weights)
-            for i, part in zip(senders.tolist(), sent / (sent.sum() or 1.0), strict=True):
+                weights = np.array(stream.sender_weights)
+            for i, part in zip(senders.tolist(), weights / (weights.sum() or 1.0), strict=True):
                 receivers = instance.tasks_of(stream.target)
                 near = receivers[node[receivers] == node[i]]
                 same = near[slot[near] == slot[i]]

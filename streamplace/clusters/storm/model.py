@@ -632,16 +632,16 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         rates = completed([executor.sent for executor in source.executors])
         # counts of a spout's page are of all its streams: split evenly below
         counted = Reading(source.transferred, topology.seconds(source)).rate
-        sent = counted if rates is None else sum(rates)
+        sent_rate = counted if rates is None else sum(rates)
         for stream, receiver in subscriptions:
             target = topology.components.get(receiver)
-            if target is None or sent is None or (sender, receiver) in measured_pairs:
+            if target is None or sent_rate is None or (sender, receiver) in measured_pairs:
                 continue
             ledger.reading(
                 "where a bolt reports no inputs, what its sender transferred is shared evenly "
                 "by those who read it"
             )
-            measured.append((target, sender, stream, sent / len(subscriptions)))
+            measured.append((target, sender, stream, sent_rate / len(subscriptions)))
     fed = {part.name for part, _, _, _ in measured}
     silent = [
         part.name

@@ -154,13 +154,15 @@ class Nimbus:
             or moved.
         """
         topologies = self.cluster().topologies or []
-        one = next((one for one in topologies if name in (one.id, one.name)), None)
-        if one is None:
-            available = ", ".join(sorted(one.name for one in topologies)) or "none"
+        summary = next(
+            (summary for summary in topologies if name in (summary.id, summary.name)), None
+        )
+        if summary is None:
+            available = ", ".join(sorted(summary.name for summary in topologies)) or "none"
             self._refuse(f"no topology {name} runs", f"there is {available}")
-        if one.status not in ("ACTIVE", "INACTIVE"):
-            self._refuse(f"topology {name} is {one.status}", "wait until that has ended")
-        return one
+        if summary.status not in ("ACTIVE", "INACTIVE"):
+            self._refuse(f"topology {name} is {summary.status}", "wait until that has ended")
+        return summary
 
     def store(self, identity: str, document: dict[str, Any]) -> None:
         """Store a document for a topology, which the plug-in reads and which outlives Nimbus."""
@@ -248,12 +250,12 @@ class _Counts:
         if before is None or self.age <= before.age:
             return self
         executed = {k: n - before.executed.get(k, 0.0) for k, n in self.executed.items()}
-        sent = {k: n - before.transferred.get(k, 0.0) for k, n in self.transferred.items()}
+        transferred = {k: n - before.transferred.get(k, 0.0) for k, n in self.transferred.items()}
         busy = self.busy - before.busy
         # a counter that went back is that of a new start
-        if any(grown < 0 for grown in (*executed.values(), *sent.values(), busy)):
+        if any(grown < 0 for grown in (*executed.values(), *transferred.values(), busy)):
             return self
-        return _Counts(self.age - before.age, executed, busy, sent)
+        return _Counts(self.age - before.age, executed, busy, transferred)
 
 
 def _counts_of(executor: Any) -> _Counts | None:
@@ -262,9 +264,9 @@ def _counts_of(executor: Any) -> _Counts | None:
     if stats is None or stats.specific is None or not age:
         return None
     bolt = stats.specific.bolt
-    sent = _all_time(stats.transferred)
+    transferred = _all_time(stats.transferred)
     executed = {} if bolt is None else _all_time(bolt.executed)
-    if sent is None or executed is None:
+    if transferred is None or executed is None:
         return None
     mean = {} if bolt is None else (bolt.execute_ms_avg or {}).get(ALL_TIME, {})
     # ms of all executions = number × mean; NaN where a mean is missing or negative
@@ -273,7 +275,7 @@ def _counts_of(executor: Any) -> _Counts | None:
         each = as_number(mean.get(stream)) if count else 0.0
         busy += math.nan if each is None else count * each
     received = {(stream.componentId, stream.streamId): n for stream, n in executed.items()}
-    return _Counts(age, received, busy, sent)
+    return _Counts(age, received, busy, transferred)
 
 
 def _all_time(windows: Any) -> dict[Any, float] | None:
@@ -336,10 +338,10 @@ class Live:
         """Return the executors of each topology, with what they counted between two readings."""
         first = {i: {name_of(e): _counts_of(e) for e in self.nimbus.executors(i)} for i in settings}
         # long enough that each executor has reported once more
-        every = max(
+        period = max(
             (as_number(one.get(FREQUENCY)) or 60.0 for one in settings.values()), default=0.0
         )
-        limit = every + _LATE if self.interval is None else self.interval
+        limit = period + _LATE if self.interval is None else self.interval
         until = time.monotonic() + limit
         while True:
             second = {i: self.nimbus.executors(i) for i in settings}
@@ -348,10 +350,10 @@ class Live:
                 if (before := first[i].get(name_of(e))) and (later := _counts_of(e))
                 and later.age == before.age
             ]  # fmt: skip
-            left = until - time.monotonic()
-            if left <= 0 or (self.interval is None and not stale):
+            time_left = until - time.monotonic()
+            if time_left <= 0 or (self.interval is None and not stale):
                 break
-            self.sleep(min(left, 1.0) if self.interval is None else left)
+            self.sleep(min(time_left, 1.0) if self.interval is None else time_left)
         if limit and stale:
             self.ledger.reading(
                 f"{len(stale)} executors did not report within {limit:g} s: their rates are those "
@@ -531,12 +533,12 @@ class Live:
             return
         # acks to a spout's executor = acks a second × its share of tuples to be tracked a second
         key, total = (_ACKER, _ACK), sum(spouts.values())
-        sent = sum(completed([e.rate_on(_ACK) for e in acker.executors]) or ())
+        ack_rate = sum(completed([e.rate_on(_ACK) for e in acker.executors]) or ())
         for part in parts.values():
             for executor in part.executors:
                 if executor.name in spouts and executor.measured:
                     share = spouts[executor.name] / total
-                    executor.received = {key: share * sent * executor.measured}
+                    executor.received = {key: share * ack_rate * executor.measured}
                     part.inputs[key] = part.inputs.get(key, 0.0) + executor.received[key]
 
     def _supervisor(self, summary: Any, ports: list[int]) -> pages.Supervisor | None:

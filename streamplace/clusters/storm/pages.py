@@ -319,10 +319,10 @@ class Supervisor(_Page):
         offers = {name: [getattr(self, name), getattr(other, name)] for name in names}
         for name in ("slots_used", "used_cpu", "used_memory"):
             offers[name] = [x or 0 for x in offers[name]]
-        both = {name: None if None in two else sum(two) for name, two in offers.items()}
+        sums = {name: None if None in two else sum(two) for name, two in offers.items()}
         # Storm's list is of hosts
         shut = self.blacklisted is True or other.blacklisted is True
-        return self.model_copy(update=both | {"ports": None, "blacklisted": shut})
+        return self.model_copy(update=sums | {"ports": None, "blacklisted": shut})
 
 
 class Supervisors(_Page):

@@ -185,8 +185,8 @@ class _Reports:
                 late = elapsed > _OLD_WORKERS
                 # a first report, or an uptime that fell: the executor is in a new process
                 for executor, up in running.up.items():
-                    was = last.get(executor)
-                    if was is None or up < was or (late and up != was):
+                    last_up = last.get(executor)
+                    if last_up is None or up < last_up or (late and up != last_up):
                         new.add(executor)
                 self._last[name] = running.up
                 running = running._replace(up={e: up for e, up in running.up.items() if e in new})

@@ -20,7 +20,7 @@ from streamplace.clusters.exchange.sources import export_plan, import_instance
 from streamplace.clusters.kafka.cluster import Key
 from streamplace.clusters.kafka.exporter import read_back
 from streamplace.clusters.kafka.submit import load_reassignment
-from streamplace.clusters.kafka.verify import Wanted, wanted_of
+from streamplace.clusters.kafka.verify import Planned, planned_of
 from tests.streamplace.clusters.kafka import judge
 from tests.streamplace.clusters.kafka.folders import Line, write_folder
 
@@ -47,7 +47,7 @@ def test_leaders_that_are_elected_alone_come_back(tmp_path: Path) -> None:
     assert json.loads(exported.texts[""])["partitions"] == []
     assert instance.nodes.ids[read_back(exported.texts[""], instance).node[0]] == "1"
     file = exported.save(tmp_path / "r.json")[0]
-    assert wanted_of(str(file)) == {Key("t", 0): Wanted([1, 2], 1, ordered=True)}
+    assert planned_of(str(file)) == {Key("t", 0): Planned([1, 2], 1, ordered=True)}
     (tmp_path / "r.election.json").unlink()
     assert load_reassignment(str(file)).elected == (Key("t", 0),)
 
