@@ -64,13 +64,13 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     draws = max(_LEAST_REDRAWS, min(_REDRAWS, _WORK // p["operators"]))
     for _ in range(draws):
         drawn = _draw(rng, name, p)
-        if _as_stated(drawn, p) and fits(drawn):
+        if _meets_stated_use(drawn, p) and fits(drawn):
             return drawn
     reason = f"and the other parameters gave nothing that fits in {draws} draws"
     raise InvalidInput(Problem("utilisation", p["utilisation"], reason, "lower it or raise nodes"))
 
 
-def _as_stated(drawn: Instance, p: Mapping[str, Any]) -> bool:
+def _meets_stated_use(drawn: Instance, p: Mapping[str, Any]) -> bool:
     """Whether all CPU comes to the use asked for, and no background is above what a node takes."""
     capacity, background = drawn.nodes.capacity[:, 0], drawn.nodes.background[:, 0]
     use = float(drawn.total_load[0] + background.sum()) / float(capacity.sum())
@@ -105,13 +105,13 @@ def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
         {"rack": f"r{rack_of(i, nodes, p['racks'])}"} if p["racks"] else {} for i in range(nodes)
     ]
     return instance(
-        name, "random query for elastic operator allocation", **_shared(p),
+        name, "random query for elastic operator allocation", **_common_parts(p),
         input_rate=_INPUT_RATE, nodes=_nodes(background, racks), links=links, operators=operators,
         streams=[{key: value for key, value in s.items() if key != "_from"} for s in streams],
     )  # fmt: skip
 
 
-def _shared(p: Mapping[str, Any]) -> dict[str, Any]:
+def _common_parts(p: Mapping[str, Any]) -> dict[str, Any]:
     limits = {"max_utilisation": {"cpu": p["cpu_limit"], "links": p["link_limit"]}}
     return {"units": _UNITS, "resources": ["cpu"], "limits": limits}
 
@@ -178,7 +178,7 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
         "and workloads; costs, sizes and where the running queries stand are chosen"
     )
     return instance(
-        name, origin, **_shared(p), input_rate=p["workload"],
+        name, origin, **_common_parts(p), input_rate=p["workload"],
         nodes=_nodes(background, [{"slots": 3}] * nodes), links=uplinks(nodes, p["uplink"]),
         operators=operators, topologies=[{"id": q} for q in ("word-count", "join", "top-k")],
         tasks=running, streams=streams,

@@ -139,7 +139,7 @@ def _limits(p: Mapping[str, Any]) -> dict[str, Any]:
     return {name: p.get(name) for name in names}
 
 
-def _common(nodes: int, varies: float, budget: int) -> tuple[Option, ...]:
+def _size_options(nodes: int, varies: float, budget: int) -> tuple[Option, ...]:
     return (
         Option("nodes", "int", nodes, "number of nodes", minimum=1, maximum=100_000),
         Option("key_groups", "int", 20, "key groups on each node", minimum=1, maximum=10_000),
@@ -171,7 +171,7 @@ CLUSTER = Kind(
     summary="Even key groups; some nodes shifted up and down; a budget of moves",
     source="Madsen, Zhou, Cao 2016, section 5.1, Figures 2 to 4",
     build=build_cluster,
-    parameters=(*_common(20, 40.0, 10), _one_to_one(0.0), _DISTANCE),
+    parameters=(*_size_options(20, 40.0, 10), _one_to_one(0.0), _DISTANCE),
 )
 
 SCALE_IN = Kind(
@@ -180,7 +180,7 @@ SCALE_IN = Kind(
     source="Madsen, Zhou, Cao 2016, section 5.1, Figure 5",
     build=build_scale_in,
     parameters=(
-        *_common(60, 20.0, 20),
+        *_size_options(60, 20.0, 20),
         Option("leaving", "int", 10, "nodes marked for removal", minimum=0),
         Option("overloaded", "int", 1, "staying nodes at 100 points", minimum=0),
     ),
@@ -192,7 +192,7 @@ JOINT = Kind(
     source="Madsen, Zhou, Cao 2016, section 5.3, Figures 10 and 11",
     build=build_joint,
     parameters=(
-        *_common(40, 20.0, 20),
+        *_size_options(40, 20.0, 20),
         Option("operators", "int", 20, "number of operators, even", minimum=2),
         _one_to_one(50.0),
         Option(

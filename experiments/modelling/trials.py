@@ -149,7 +149,7 @@ class _Slot:
             if what == _ARRIVES:
                 self.waiting.append(tuple_)
                 if tuple_ + 1 < len(self.arrivals):
-                    self._at(float(self.arrivals[tuple_ + 1]), _ARRIVES, tuple_ + 1)
+                    self._schedule(float(self.arrivals[tuple_ + 1]), _ARRIVES, tuple_ + 1)
             elif what == _ANSWERED:
                 self.for_core.append(tuple_)
             else:
@@ -181,13 +181,13 @@ class _Slot:
             begin = max(now, self.outside_free)
             # the outside starts one tuple each 1 / outside_rate seconds, in order of arrival
             self.outside_free = begin + 1.0 / self.task.outside_rate
-            self._at(begin + float(self.waits[tuple_]), _ANSWERED, tuple_)
+            self._schedule(begin + float(self.waits[tuple_]), _ANSWERED, tuple_)
         if not self.core_busy and self.for_core:
             tuple_ = self.for_core.popleft()
             self.core_busy = True
-            self._at(now + float(self.work[tuple_]), _DONE, tuple_)
+            self._schedule(now + float(self.work[tuple_]), _DONE, tuple_)
 
-    def _at(self, when: float, what: int, tuple_: int) -> None:
+    def _schedule(self, when: float, what: int, tuple_: int) -> None:
         heapq.heappush(self.events, (when, what, tuple_))
 
 

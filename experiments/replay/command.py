@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         },
         time_limit=args.time_limit,
         seed=args.seed,
-        guard=_guard(args),
+        guard=_guard_options(args),
     )
     try:
         with output_at(args.output) as path:
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def _guard(args: argparse.Namespace) -> dict[str, Any] | None:
+def _guard_options(args: argparse.Namespace) -> dict[str, Any] | None:
     """Return what is given of the guard, each for itself: none of it stands for another."""
     given = {"gain": args.gain, "cool_down": args.cool_down, "confirm": args.confirm}
     if all(value is None for value in given.values()):

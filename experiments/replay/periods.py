@@ -108,11 +108,11 @@ def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
             ("resources", period.resources, first.resources),
         ):
             if actual != expected:
-                problems.append(_unlike(name, what, actual, expected, names[0]))
+                problems.append(_difference_problem(name, what, actual, expected, names[0]))
     raise_any(problems[:20])
 
 
-def _unlike(
+def _difference_problem(
     name: str, what: str, actual: Sequence[str], expected: Sequence[str], first: str
 ) -> Problem:
     missing = [item for item in expected if item not in set(actual)]

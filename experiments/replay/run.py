@@ -127,7 +127,7 @@ def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy
         policy = read_policy(text, options.seed, options.time_limit, scaling=rule, costs=costs)
         policies[text] = policy if options.guard is None else Guarded(policy, **options.guard)
     period = setting.periods[0]
-    first = _measured(setting, 0, Cluster.of(period), Deployment.whole(period.tasks.node))
+    first = _with_serialisation(setting, 0, Cluster.of(period), Deployment.whole(period.tasks.node))
     for policy in policies.values():
         policy.check(first)
     return policies
@@ -531,7 +531,7 @@ def step(
     Raises `InvalidInput`: the policy changes numbers of tasks, of whose loads a recording knows
         nothing.
     """
-    instance = _measured(setting, number, state.cluster, state.deployment)
+    instance = _with_serialisation(setting, number, state.cluster, state.deployment)
     decision = decide(policy, state.memory, instance, number * policy.period)
     if decision.parallelism:
         changed = ", ".join(f"{name} to {n}" for name, n in decision.parallelism.items())
@@ -541,10 +541,10 @@ def step(
     cluster, new_index = state.cluster.without(np.isin(state.cluster.ids, decision.release))
     before = state.deployment.moved_to(new_index)
     # what the plan of the last period meets in this one: nodes released now are gone
-    met, _ = _met(setting, policy, number, cluster, before)
-    grown = _scaled(cluster, decision)
+    met, _ = _next_period_quality(setting, policy, number, cluster, before)
+    grown = _cluster_after(cluster, decision)
     after = _deployed(decision, instance, grown, before)
-    distance_next, collocated_next = _met(setting, policy, number + 1, grown, after)
+    distance_next, collocated_next = _next_period_quality(setting, policy, number + 1, grown, after)
     planned = decision.planned
     row = {
         "period": number,
@@ -575,7 +575,7 @@ def step(
     return row, State(grown, after, state.start_load, decision.state)
 
 
-def _scaled(cluster: Cluster, decision: Decision) -> Cluster:
+def _cluster_after(cluster: Cluster, decision: Decision) -> Cluster:
     """Return the nodes after a decision, those that it releases being gone."""
     index = {name: n for n, name in enumerate(cluster.ids)}
     grown = cluster.marked([index[name] for name in decision.recall], leaving=False)
@@ -605,7 +605,7 @@ def _keeps_limits(
 ) -> bool | None:
     if not after.is_whole:
         return None
-    instance = _measured(setting, number, cluster, before)
+    instance = _with_serialisation(setting, number, cluster, before)
     return evaluate_indices(instance, after.placement).feasible
 
 
@@ -616,7 +616,9 @@ def _recorded(setting: Setting, number: int, cluster: Cluster, deployment: Deplo
     return on_cluster(period, cluster, period.tasks.load, deployment.node, limits)
 
 
-def _measured(setting: Setting, number: int, cluster: Cluster, deployment: Deployment) -> Instance:
+def _with_serialisation(
+    setting: Setting, number: int, cluster: Cluster, deployment: Deployment
+) -> Instance:
     """Return a period as its statistics show it: each key group with its serialisation."""
     instance = _recorded(setting, number, cluster, deployment)
     if deployment.is_whole:
@@ -627,7 +629,7 @@ def _measured(setting: Setting, number: int, cluster: Cluster, deployment: Deplo
     return instance
 
 
-def _met(
+def _next_period_quality(
     setting: Setting, policy: Policy, number: int, cluster: Cluster, deployment: Deployment
 ) -> tuple[float | None, float | None]:
     """Return load distance and collocation of what runs in a period it was not planned on."""

@@ -174,12 +174,12 @@ def _reached(findings: Findings, metric: MetricFindings) -> str:
     if not words.relative:
         mean = f"{first} stays {reach(first)} {words.of_mean} above the optimum"
     above = "" if words.relative else " above"
-    parts = [f"{mean} on average (worst {reach(first, 'worst_')}){_in_time(findings, first)}"]
-    parts += [f"{name} {reach(name)}{above}{_in_time(findings, name)}" for name in others]
+    parts = [f"{mean} on average (worst {reach(first, 'worst_')}){_time_text(findings, first)}"]
+    parts += [f"{name} {reach(name)}{above}{_time_text(findings, name)}" for name in others]
     return f"{words.heading}: {'; '.join(parts)}."
 
 
-def _in_time(findings: Findings, name: str) -> str:
+def _time_text(findings: Findings, name: str) -> str:
     tally = findings.contestants[name]
     seconds, plans, runs = tally["seconds"], tally["plans"], tally["solvable"]
     time = f" in {with_unit(seconds, 'duration')}" if seconds is not None else ""
@@ -342,13 +342,13 @@ def _plan(
     note = (
         f"{summary}; {plural(moved, 'move')}, {plural(len(explanation.binding), 'rule')} that bind"
     )
-    lines = [f"Plan of {record['contestant']}.", *_fullest(instance, explanation)]
+    lines = [f"Plan of {record['contestant']}.", *_bottleneck_lines(instance, explanation)]
     if not few:
         lines.append("What single moves are worth is left out: too many moves of too many tasks.")
     return Part(title, note, tuple(lines), tuple(_tables(number, instance, explanation)))
 
 
-def _fullest(instance: Instance, explanation: Explanation) -> Iterator[str]:
+def _bottleneck_lines(instance: Instance, explanation: Explanation) -> Iterator[str]:
     """Say where the bottleneck is: the fullest resource, and what the input fills first."""
     assert explanation.evaluation is not None
     shares = [
@@ -386,17 +386,17 @@ def _tables(number: int, instance: Instance, explanation: Explanation) -> Iterat
             row(*move_ends(instance, move), worth_text(instance, explanation.objective, move))
             for move in explanation.moves[:SHOWN]
         )
-        title, more = "Moves, the most worth first", _rest(len(explanation.moves), "move")
+        title, more = "Moves, the most worth first", _more_text(len(explanation.moves), "move")
         yield Table(f"why-{number}-moves", title, _MOVE_COLUMNS, moves, more)
     if explanation.binding:
         rules = tuple(
             row(b.rule, b.where, b.used, b.available) for b in explanation.binding[:SHOWN]
         )
-        title, more = "Rules that leave no room", _rest(len(explanation.binding), "rule")
+        title, more = "Rules that leave no room", _more_text(len(explanation.binding), "rule")
         yield Table(f"why-{number}-binding", title, _BINDING_COLUMNS, rules, more)
 
 
-def _rest(count: int, noun: str) -> str:
+def _more_text(count: int, noun: str) -> str:
     return f"And {plural(count - SHOWN, f'more {noun}')}." if count > SHOWN else ""
 
 
@@ -416,12 +416,13 @@ def _conflicts(
         f"Would help: {remedy_line(r)}." for r in (*explanation.relaxation, *explanation.remedies)
     )
     tables = (
-        _clashes(f"why-{number}-{k}", instance, r) for k, r in enumerate(explanation.conflicts)
+        _conflict_table(f"why-{number}-{k}", instance, r)
+        for k, r in enumerate(explanation.conflicts)
     )
     return Part(title, f"{note}: {names}", tuple(helps), tuple(tables))
 
 
-def _clashes(key: str, instance: Instance, rules: tuple[Clash, ...]) -> Table:
+def _conflict_table(key: str, instance: Instance, rules: tuple[Clash, ...]) -> Table:
     title = "Cannot hold together" if len(rules) > 1 else "Cannot hold"
     rows = tuple(row(r.rule, r.where, *clash_figures(instance, r)) for r in rules)
     return Table(key, title, _CLASH_COLUMNS, rows)

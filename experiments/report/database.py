@@ -60,7 +60,7 @@ def ask(con: DuckDBPyConnection, text: str, **args: Any) -> Rows:
     `text`: the query; ``$name`` stands for a parameter.
     `args`: parameters; those that the query does not have are left out.
     """
-    answer = con.execute(text, _used(text, args))
+    answer = con.execute(text, _used_arguments(text, args))
     names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
@@ -70,7 +70,7 @@ def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> Columns:
 
     Unknown numbers are ``nan``, other unknown values ``None``.
     """
-    columns = con.sql(text, params=_used(text, args)).fetchnumpy()
+    columns = con.sql(text, params=_used_arguments(text, args)).fetchnumpy()
     return {name: _filled(column) for name, column in columns.items()}
 
 
@@ -90,7 +90,7 @@ def values_of(con: DuckDBPyConnection, enum: str) -> list[str]:
     return [row["name"] for row in ask(con, f"SELECT unnest(enum_range(NULL::{enum})) AS name")]
 
 
-def _used(text: str, args: Mapping[str, Any]) -> dict[str, Any]:
+def _used_arguments(text: str, args: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if f"${name}" in text}
 
 

@@ -169,7 +169,7 @@ def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
         names=names,
         sweep=sweep,
         shift=shift,
-        contestants=_by(answers.pop("contestants"), "contestant"),
+        contestants=_by_key(answers.pop("contestants"), "contestant"),
         infeasible={row["problem"]: row["infeasible_by"] for row in answers.pop("infeasible")},
         metrics=tuple(metric for metric in metrics if metric is not None),
         anytime=[row for line in lines for row in line],
@@ -260,7 +260,7 @@ def _metric(
     """Pick what is known of one metric; None when there is nothing to compare."""
     name = figure.name
     rows = {question: by_metric.get(name, []) for question, by_metric in by_question.items()}
-    status = _by(rows["status"], "problem")
+    status = _by_key(rows["status"], "problem")
     # what is no part of a whole, as the load distance, is shown where a bound on it is proved
     needed = "total_traffic" if figure.shown_as else "best_bound"
     if not any(
@@ -274,7 +274,7 @@ def _metric(
         sense=str(figure.sense),
         status=status,
         cells=Cells(columns.pop("cells"), names, values_of(con, "problem_name")),
-        contestants=_by(rows["contestants"], "contestant"),
+        contestants=_by_key(rows["contestants"], "contestant"),
         best=rows["best"][0],
         num_measured=profiled["measured"],
         num_proved=profiled["proved"],
@@ -284,7 +284,7 @@ def _metric(
     )
 
 
-def _by(rows: Rows, key: str) -> dict[str, Record]:
+def _by_key(rows: Rows, key: str) -> dict[str, Record]:
     return {row[key]: row for row in rows}
 
 

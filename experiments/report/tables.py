@@ -231,7 +231,7 @@ def _contestant_columns(findings: Findings, metric: MetricFindings, kind: Kind) 
     return [Column(name, name + mark(findings, metric, name), kind) for name in metric.order]
 
 
-def _shown(metric: MetricFindings, record: Record | None, raw: float | None) -> float | None:
+def _shown_value(metric: MetricFindings, record: Record | None, raw: float | None) -> float | None:
     """Return a raw value of the metric as it is shown: as a share of the traffic where it is."""
     if raw is None or not WORDS[metric.name].relative:
         return raw
@@ -344,8 +344,8 @@ def _optimum_or_bound(
     status = metric.status.get(case.problem)
     if status is None or case.problem in findings.infeasible:
         return None, None
-    optimum = _shown(metric, status, status["optimum"])
-    bound = _shown(metric, status, status["best_bound"])
+    optimum = _shown_value(metric, status, status["optimum"])
+    bound = _shown_value(metric, status, status["best_bound"])
     return optimum, bound if optimum is None else None
 
 
@@ -356,7 +356,7 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
     if not cell["plans"]:
         return Cell(None, _verdicts(cell["verdicts"], SHORT_VERDICTS))
     note = ""
-    own_bound = _shown(metric, status, cell["own_bound"])
+    own_bound = _shown_value(metric, status, cell["own_bound"])
     if own_bound is not None and not cell["proved"]:
         note = f"{words.limit} {show(own_bound, words.kind)}"
     if cell["plans"] < cell["runs"]:

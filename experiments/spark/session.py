@@ -387,10 +387,10 @@ def _start(chosen: Mapping[str, str], log: IO[bytes], sql: bool) -> SparkContext
     except (Py4JError, PySparkException, OSError) as error:
         # asked before the JVM is ended: the text of its errors lies there
         reason = f"Spark did not start on {master}: {java_line(error)}{_tail(log)}"
-        _leave_nothing(started)
+        _discard_session(started)
         raise SparkFailed(reason) from error
     except BaseException:
-        _leave_nothing(started)
+        _discard_session(started)
         raise
 
 
@@ -432,7 +432,7 @@ def _recording(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
         module.Popen = before
 
 
-def _leave_nothing(started: Sequence[subprocess.Popen[bytes]]) -> None:
+def _discard_session(started: Sequence[subprocess.Popen[bytes]]) -> None:
     """End the JVM of a session that did not come to be, and forget what Python knows of it."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -178,7 +178,7 @@ def run_sweep(
         (folder := ResultFolder(path)).writing(spec.name),
     ):
         folder.compact()
-        outcomes = _stored(folder)
+        outcomes = _stored_outcomes(folder)
         _write_marker(folder, spec, plan)
         keep_instances(folder.path, (run.instance for run in plan.runs))
         closed = {key for key, outcome in outcomes.items() if outcome == "ok" or not retry_failed}
@@ -195,7 +195,7 @@ def run_sweep(
                     spreader.run(waiting, seconds, tell)
             finally:
                 folder.compact()
-            outcomes = _stored(folder)
+            outcomes = _stored_outcomes(folder)
     missing = sum(run.key not in outcomes for run in plan.runs)
     if missing:
         raise StreamplaceError(f"{missing} runs have no row; the same command does them")
@@ -212,7 +212,7 @@ def run_sweep(
     )
 
 
-def _stored(folder: ResultFolder) -> dict[str, str]:
+def _stored_outcomes(folder: ResultFolder) -> dict[str, str]:
     """Return the outcome of every run that has a row."""
     rows = read_columns(folder.files(), ("run_key", "outcome"))
     return {row["run_key"]: row["outcome"] for row in rows}
@@ -332,7 +332,7 @@ class Spreader:
         packed_by_hash = {run.instance.sha256: run.instance.packed for run in runs}
         within = [[runs[i] for i in chunk] for chunk in chunks]
         # instances that few chunks need travel with these, the others by broadcast
-        carried = _carried(within, packed_by_hash, self._slots)
+        carried = _instances_in_chunks(within, packed_by_hash, self._slots)
         packed = [pack_chunk(chunk, carried) for chunk in within]
         shared = {sha256: text for sha256, text in packed_by_hash.items() if sha256 not in carried}
         documents = self._context.broadcast(shared)
@@ -396,7 +396,7 @@ def failure_text(row: Mapping[str, Any], varied: Sequence[str]) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def _carried(
+def _instances_in_chunks(
     chunks: Sequence[Sequence[Run]], packed_by_hash: Mapping[str, bytes], slots: int
 ) -> frozenset[str]:
     """Return the instances that go with their chunks: small ones that few workers need."""

@@ -62,10 +62,10 @@ def content_hash(instance: Instance) -> str:
     """Return the sha256 of what an instance asks, without its names: equal ones are one case."""
     from pydantic_core import to_json
 
-    return hashlib.sha256(to_json(_unnamed(instance.to_dict()))).hexdigest()
+    return hashlib.sha256(to_json(_without_names(instance.to_dict()))).hexdigest()
 
 
-def _unnamed(document: Mapping[str, Any]) -> dict[str, Any]:
+def _without_names(document: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what only names: of the document, and the labels of its nodes and tasks."""
 
     def bare(entry: Any) -> Any:
@@ -131,7 +131,7 @@ def load_instances(spec: Spec, files: Sequence[Path], notes: list[str]) -> list[
             ]
     if problems:
         raise InvalidInput(problems, spec.source)
-    return _named(loaded)
+    return _with_unique_names(loaded)
 
 
 def _located(problem: Problem, where: str) -> Problem:
@@ -162,7 +162,7 @@ def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, st
             )
 
 
-def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepared]:
+def _with_unique_names(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepared]:
     """Give each its own name, where two have one with where it is from; equal ones are one."""
     unique = {instance.sha256: (instance, hint, factors) for instance, hint, factors in loaded}
     names = [instance.name for instance, _, _ in unique.values()]

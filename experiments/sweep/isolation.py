@@ -197,7 +197,7 @@ class _Child:
         fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)
         self._guardian = os.fork()
         if self._guardian == 0:
-            _guard(function, child_pipe, lifeline, status, self._output.fileno())
+            _run_guardian(function, child_pipe, lifeline, status, self._output.fileno())
         child_pipe.close()
         os.close(lifeline)
         os.close(status)
@@ -228,7 +228,7 @@ class _Child:
         code = _STATUS.unpack(data)[0] if len(data) == _STATUS.size else None
         size = os.fstat(self._output.fileno()).st_size
         written = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-        tail = _telling_part(written.decode(errors="replace"))
+        tail = _error_end(written.decode(errors="replace"))
         error = f"{_ending(code)}\n{tail}" if tail else _ending(code)
         short_of_memory = memory_limit is not None and "bad_alloc" in tail
         outcome = Outcome.MEMORY if short_of_memory else Outcome.CRASH
@@ -267,14 +267,14 @@ def _ending(code: int | None) -> str:
     return f"the process was killed by signal {-code}"
 
 
-def _telling_part(text: str) -> str:
+def _error_end(text: str) -> str:
     """Return the end of its standard error, of Python's own words, which begin with the place,
     the beginning."""
     words, fatal, place = text.partition(_FATAL)
     return (words[-_TOLD_CHARACTERS:] + (fatal + place)[:_TOLD_CHARACTERS]).strip()
 
 
-def _guard(
+def _run_guardian(
     function: Callable[[Any], Any], pipe: Connection, lifeline: int, status: int, output: int
 ) -> None:
     """Be the guardian: fork the runner, wait, kill what is left. Never returns."""

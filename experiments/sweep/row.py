@@ -125,7 +125,7 @@ def _finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     if int(value) != value:
         raise ValueError(f"{value!r} is not a whole number")
     return int(value)
@@ -150,7 +150,7 @@ def _trace(points: Iterable[Any]) -> list[dict[str, float | None]]:
 
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "float": _finite,
-    "int": _whole,
+    "int": _whole_number,
     "bool": bool,
     "text": _text,
     "map": lambda value: {str(key): str(item) for key, item in dict(value).items()},

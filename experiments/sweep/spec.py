@@ -79,7 +79,7 @@ def _percent(value: str) -> str:
     return value
 
 
-def _enough(value: int) -> int:
+def _checked_memory(value: int) -> int:
     if value < MIN_MEMORY:
         raise Fault(f"must be at least {MIN_MEMORY >> 20} MiB")
     return value
@@ -96,7 +96,7 @@ Gap = Annotated[
 ]
 Starts = Literal["own", "none"]
 Limits = tuple[Annotated[str, Strict(), AfterValidator(_limit)], ...]
-Memory = Annotated[Size, AfterValidator(_enough)]
+Memory = Annotated[Size, AfterValidator(_checked_memory)]
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ def _free(name: str) -> str:
     return name
 
 
-def _with_kinds(vary: Any) -> Any:
+def _fill_kinds(vary: Any) -> Any:
     """Give the variations whose names are kinds theirs."""
     if not isinstance(vary, dict):
         return vary
@@ -360,7 +360,7 @@ _Vary = Annotated[
         Annotated[str, AfterValidator(_free)],
         Annotated[_VaryTable, AfterValidator(_limit_is_named)],
     ],
-    BeforeValidator(_with_kinds),
+    BeforeValidator(_fill_kinds),
 ]
 
 
@@ -383,13 +383,13 @@ def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-def _one(entries: tuple[MethodEntry, ...]) -> MethodEntry:
+def _one_method(entries: tuple[MethodEntry, ...]) -> MethodEntry:
     if len(entries) > 1:
         raise Fault("means several methods", "name one")
     return entries[0]
 
 
-def _elsewhere(_: Any) -> None:
+def _refuse_instance(_: Any) -> None:
     raise Fault("is given by [instances]", "move it there")
 
 
@@ -404,7 +404,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _filled(entry: dict[str, Any]) -> dict[str, Any]:
+def _non_empty_factors(entry: dict[str, Any]) -> dict[str, Any]:
     if not _flat(entry):
         raise Fault("is empty", "name at least one factor")
     return _flat(entry)
@@ -447,12 +447,14 @@ def _matrix(variations: Mapping[str, Any]) -> TypeAdapter[dict[str, Any]]:
     values = {**variations, **TYPES}
     single: dict[str, Any] = {
         "instance": Text,
-        "method": Annotated[MethodItem, AfterValidator(_one)],
+        "method": Annotated[MethodItem, AfterValidator(_one_method)],
         "option": dict[str, Scalar],
     }
-    entry: Any = Annotated[table_type("Entry", **(values | single)), AfterValidator(_filled)]
+    entry: Any = Annotated[
+        table_type("Entry", **(values | single)), AfterValidator(_non_empty_factors)
+    ]
     lists = {name: _factor(kind) for name, kind in values.items()} | {
-        "instance": Annotated[Any, SkipJsonSchema(), AfterValidator(_elsewhere)],
+        "instance": Annotated[Any, SkipJsonSchema(), AfterValidator(_refuse_instance)],
         "method": _Methods,
         "option": dict[str, _factor(Scalar)],  # type: ignore[misc]
         "exclude": list[entry],

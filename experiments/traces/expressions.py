@@ -86,13 +86,13 @@ class Function:
     repeats: bool = False  # Whether more arguments may follow.
 
 
-def _one(types: tuple[str, ...], gives: str, sql: str) -> Function:
+def _unary(types: tuple[str, ...], gives: str, sql: str) -> Function:
     return Function((types,), gives, sql)
 
 
 def _part(sql: str, gives: str = "whole") -> Function:
     sql = sql.replace("{0}", "from_utc_timestamp({0}, {zone})")
-    return _one(("time",), gives, f"CAST({sql} AS BIGINT)" if gives == "whole" else sql)
+    return _unary(("time",), gives, f"CAST({sql} AS BIGINT)" if gives == "whole" else sql)
 
 
 def _null_unless_all_present(sql: str) -> Callable[..., str]:
@@ -138,10 +138,10 @@ def dated(moment: str) -> str:
 def _functions() -> dict[str, Function]:
     text, texts = ("text",), (("text",),)
     functions = {
-        "abs": _one(_NUMERIC, "same", "IF({0} < 0, try_subtract(0, {0}), {0})"),
-        "ceil": _one(_NUMERIC, "whole", _ROUNDED.format("ceil")),
-        "floor": _one(_NUMERIC, "whole", _ROUNDED.format("floor")),
-        "round": _one(_NUMERIC, "whole", "TRY_CAST(round({0}) AS BIGINT)"),
+        "abs": _unary(_NUMERIC, "same", "IF({0} < 0, try_subtract(0, {0}), {0})"),
+        "ceil": _unary(_NUMERIC, "whole", _ROUNDED.format("ceil")),
+        "floor": _unary(_NUMERIC, "whole", _ROUNDED.format("floor")),
+        "round": _unary(_NUMERIC, "whole", "TRY_CAST(round({0}) AS BIGINT)"),
         "power": Function((_NUMERIC, _NUMERIC), "number", "power({0}, {1})"),
         "pmod": Function((_NUMERIC, _NUMERIC), "same", "pmod({0}, nullif({1}, 0))"),
         "mod": Function((_NUMERIC, _NUMERIC), "same", "mod({0}, nullif({1}, 0))"),
@@ -154,7 +154,7 @@ def _functions() -> dict[str, Function]:
         "if": Function((("boolean",), _ANY, _ANY), "same", "IF({0}, {1}, {2})"),
         "xxhash64": Function((_ANY,), "whole", "xxhash64({all})", repeats=True),
         "concat": Function((_PLAIN,), "text", "concat({all})", repeats=True),
-        "length": _one(text, "whole", "CAST(length({0}) AS BIGINT)"),
+        "length": _unary(text, "whole", "CAST(length({0}) AS BIGINT)"),
         "replace": Function(texts * 3, "text", "replace({0}, {1}, {2})"),
         "substring": Function(
             (text, ("whole",), ("whole",)),
@@ -167,21 +167,21 @@ def _functions() -> dict[str, Function]:
             "split_part({0}, {1}, nullif(TRY_CAST({2} AS INT), 0))",
         ),
         "date": _part("date_format({0}, 'yyyy-MM-dd')", "text"),
-        "to_timestamp": _one(("text", "time"), "time", "{0}"),
+        "to_timestamp": _unary(("text", "time"), "time", "{0}"),
         "make_timestamp": Function((("whole",),) * 6, "time", "", least=3),
-        "timestamp_seconds": _one(_NUMERIC, "time", _epoch("1000000")),
-        "timestamp_millis": _one(_NUMERIC, "time", _epoch("1000")),
-        "timestamp_micros": _one(
+        "timestamp_seconds": _unary(_NUMERIC, "time", _epoch("1000000")),
+        "timestamp_millis": _unary(_NUMERIC, "time", _epoch("1000")),
+        "timestamp_micros": _unary(
             _NUMERIC, "time", dated("timestamp_micros(TRY_CAST({0} AS BIGINT))")
         ),
-        "unix_micros": _one(("time",), "whole", "unix_micros({0})"),
-        "text": _one(_PLAIN, "text", ""),
-        "number": _one(_PLAIN, "number", ""),
+        "unix_micros": _unary(("time",), "whole", "unix_micros({0})"),
+        "text": _unary(_PLAIN, "text", ""),
+        "number": _unary(_PLAIN, "number", ""),
     }
     for name in ("sqrt", "exp", "ln"):
-        functions[name] = _one(_NUMERIC, "number", f"{name}(CAST({{0}} AS DOUBLE))")
+        functions[name] = _unary(_NUMERIC, "number", f"{name}(CAST({{0}} AS DOUBLE))")
     for name in ("lower", "upper", "trim"):
-        functions[name] = _one(text, "text", f"{name}({{0}})")
+        functions[name] = _unary(text, "text", f"{name}({{0}})")
     for name in ("contains", "startswith", "endswith"):
         functions[name] = Function(texts * 2, "boolean", f"{name}({{0}}, {{1}})")
     for name in (
@@ -408,12 +408,12 @@ class _Compiler:
     def _value(self, part: Any) -> Typed:
         name = _column(part)
         if name is not None:
-            return self._named(name)
+            return self._column_value(name)
         kind = type(part).__name__
         if kind in _OPERATORS:
             return self._arithmetic(part, *_OPERATORS[kind])
         if kind in _COMPARED:
-            return self._compared(part, _COMPARED[kind])
+            return self._comparison_sql(part, _COMPARED[kind])
         compile_kind = getattr(self, f"_{kind.lower()}", None)
         if compile_kind is None:
             shown = part.sql(dialect="spark")[:60]
@@ -421,7 +421,7 @@ class _Compiler:
             raise ExpressionFault(f"{shown!r} is not allowed in expressions", remedy, shown)
         return compile_kind(part)
 
-    def _named(self, name: str) -> Typed:
+    def _column_value(self, name: str) -> Typed:
         if self.scope is None:
             return Typed("", _UNKNOWN)
         column = self.scope.columns.get(name)
@@ -455,11 +455,13 @@ class _Compiler:
         return Typed("true" if part.this else "false", "boolean")
 
     def _neg(self, part: Any) -> Typed:
-        inner = self._of(part.this, _NUMERIC, "-")
+        inner = self._typed_operand(part.this, _NUMERIC, "-")
         return Typed(f"try_subtract(0, {inner.sql})", inner.kind)
 
     def _div(self, part: Any) -> Typed:
-        left, right = (self._of(side, _NUMERIC, "/") for side in (part.this, part.expression))
+        left, right = (
+            self._typed_operand(side, _NUMERIC, "/") for side in (part.this, part.expression)
+        )
         return Typed(
             f"try_divide(CAST({left.sql} AS DOUBLE), CAST({right.sql} AS DOUBLE))", "number"
         )
@@ -468,32 +470,34 @@ class _Compiler:
         return self._call("concat", [part.this, part.expression])
 
     def _and(self, part: Any, word: str = "AND") -> Typed:
-        sides = [self._of(side, ("boolean",), word) for side in (part.this, part.expression)]
+        sides = [
+            self._typed_operand(side, ("boolean",), word) for side in (part.this, part.expression)
+        ]
         return Typed(f"({sides[0].sql} {word} {sides[1].sql})", "boolean")
 
     def _or(self, part: Any) -> Typed:
         return self._and(part, "OR")
 
     def _not(self, part: Any) -> Typed:
-        return Typed(f"(NOT {self._of(part.this, ('boolean',), 'NOT').sql})", "boolean")
+        return Typed(f"(NOT {self._typed_operand(part.this, ('boolean',), 'NOT').sql})", "boolean")
 
     def _is(self, part: Any) -> Typed:
         word = part.expression.sql().upper()
         if word not in ("NULL", "TRUE", "FALSE"):
             raise ExpressionFault(f"IS {word[:30]} is not allowed in expressions", "IS NULL")
-        inner = self._of(part.this, _ANY if word == "NULL" else ("boolean",), "IS")
+        inner = self._typed_operand(part.this, _ANY if word == "NULL" else ("boolean",), "IS")
         return Typed(f"(({inner.sql}) IS {word})", "boolean")
 
     def _in(self, part: Any) -> Typed:
         if not part.expressions or part.args.get("query"):
             raise ExpressionFault("IN takes values", "a IN ('x', 'y')")
-        sides, _ = self._alike([part.this, *part.expressions], "IN")
+        sides, _ = self._of_one_type([part.this, *part.expressions], "IN")
         return Typed(f"(({sides[0]}) IN ({', '.join(sides[1:])}))", "boolean")
 
     def _between(self, part: Any) -> Typed:
         if part.args.get("symmetric"):
             raise ExpressionFault("SYMMETRIC is not allowed in expressions", "a BETWEEN b AND c")
-        sides, _ = self._alike([part.this, part.args["low"], part.args["high"]], "BETWEEN")
+        sides, _ = self._of_one_type([part.this, part.args["low"], part.args["high"]], "BETWEEN")
         return Typed(f"(({sides[0]}) BETWEEN {sides[1]} AND {sides[2]})", "boolean")
 
     def _like(self, part: Any) -> Typed:
@@ -501,19 +505,19 @@ class _Compiler:
         if type(pattern).__name__ != "Literal" or re.search(r"\\(?![%_\\])", pattern.name):
             remedy = "a text with % and _, which stand for themselves after \\\\"
             raise ExpressionFault("LIKE takes a pattern", remedy)
-        inner = self._of(part.this, ("text",), "LIKE")
+        inner = self._typed_operand(part.this, ("text",), "LIKE")
         return Typed(f"(({inner.sql}) LIKE {quoted(pattern.name)})", "boolean")
 
     def _case(self, part: Any) -> Typed:
         pairs = part.args["ifs"]
         if part.this is not None:
-            tests, _ = self._alike([part.this, *(p.this for p in pairs)], "CASE")
+            tests, _ = self._of_one_type([part.this, *(p.this for p in pairs)], "CASE")
             tests = [f"({tests[0]}) = ({test})" for test in tests[1:]]
         else:
-            tests = [self._of(p.this, ("boolean",), "WHEN").sql for p in pairs]
+            tests = [self._typed_operand(p.this, ("boolean",), "WHEN").sql for p in pairs]
         results = [p.args["true"] for p in pairs]
         default = part.args.get("default")
-        values, kind = self._alike(results + ([] if default is None else [default]), "CASE")
+        values, kind = self._of_one_type(results + ([] if default is None else [default]), "CASE")
         whens = (f"WHEN {t} THEN {v}" for t, v in zip(tests, values, strict=False))
         rest = "" if default is None else f" ELSE {values[-1]}"
         return Typed(f"CASE {' '.join(whens)}{rest} END", kind)
@@ -572,7 +576,7 @@ class _Compiler:
             expected = f"at least {least}" if function.repeats else expected
             raise ExpressionFault(f"{name} takes {expected} arguments, not {len(parts)}")
         arguments = [
-            self._of(part, function.takes[min(number, most - 1)], name)
+            self._typed_operand(part, function.takes[min(number, most - 1)], name)
             for number, part in enumerate(parts)
         ]
         if self.scope is None:
@@ -580,11 +584,11 @@ class _Compiler:
         kind = function.gives
         if kind == "same":
             start = 1 if name == "if" else 0
-            alike, kind = _unified(arguments[start:], name)
+            alike, kind = _common_type(arguments[start:], name)
             arguments = [*arguments[:start], *(Typed(sql, kind) for sql in alike)]
-        return Typed(self._written(name, function, arguments), kind)
+        return Typed(self._function_sql(name, function, arguments), kind)
 
-    def _written(self, name: str, function: Function, arguments: list[Typed]) -> str:
+    def _function_sql(self, name: str, function: Function, arguments: list[Typed]) -> str:
         assert self.scope is not None
         zone, source = quoted(self.scope.zone), quoted(self.scope.source_zone)
         sql = [part.sql for part in arguments]
@@ -604,15 +608,15 @@ class _Compiler:
 
     def _arithmetic(self, part: Any, sign: str, function: str) -> Typed:
         for side in (part.this, part.expression):
-            self._of(side, _NUMERIC, sign)
-        sides, kind = self._alike([part.this, part.expression], sign)
+            self._typed_operand(side, _NUMERIC, sign)
+        sides, kind = self._of_one_type([part.this, part.expression], sign)
         return Typed(f"{function}({sides[0]}, {sides[1]})", kind)
 
-    def _compared(self, part: Any, sign: str) -> Typed:
-        sides, _ = self._alike([part.this, part.expression], sign)
+    def _comparison_sql(self, part: Any, sign: str) -> Typed:
+        sides, _ = self._of_one_type([part.this, part.expression], sign)
         return Typed(f"(({sides[0]}) {sign} ({sides[1]}))", "boolean")
 
-    def _of(self, part: Any, allowed: tuple[str, ...], by: str) -> Typed:
+    def _typed_operand(self, part: Any, allowed: tuple[str, ...], by: str) -> Typed:
         """Return a value that must be of one of some types."""
         operand = self.value(part)
         if operand.kind in (*allowed, "null", _UNKNOWN):
@@ -629,12 +633,12 @@ class _Compiler:
             f"{by} takes {' or '.join(allowed)}, and {what} is {operand.kind}", remedy
         )
 
-    def _alike(self, parts: Sequence[Any], by: str) -> tuple[list[str], str]:
+    def _of_one_type(self, parts: Sequence[Any], by: str) -> tuple[list[str], str]:
         """Return values of one type, and this."""
-        return _unified([self.value(part) for part in parts], by)
+        return _common_type([self.value(part) for part in parts], by)
 
 
-def _unified(values: Sequence[Typed], by: str) -> tuple[list[str], str]:
+def _common_type(values: Sequence[Typed], by: str) -> tuple[list[str], str]:
     kinds = {value.kind for value in values} - {"null"}
     if _UNKNOWN in kinds:
         return [""] * len(values), _UNKNOWN

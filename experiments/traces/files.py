@@ -56,7 +56,7 @@ class Found:
     def entries(self) -> list[FileEntry]:
         """Return the local files."""
         entries = []
-        for path in (path for part in self.parts for path in _inside(part)):
+        for path in (path for part in self.parts for path in _readable_files(part)):
             with contextlib.suppress(FileNotFoundError):  # gone meanwhile
                 entries.append(entry_of(path))
         return entries
@@ -78,7 +78,7 @@ class Found:
         if gone := set(wanted or ()) - {entry.path for entry in self.entries()}:
             raise InvalidInput([Problem(path, None, "is gone") for path in sorted(gone)])
         for part in self.parts:
-            inside = _inside(part)
+            inside = _readable_files(part)
             chosen = [path for path in inside if wanted is None or str(path) in wanted]
             if chosen == inside and not any(map(_is_zip, chosen)):
                 paths.append(escaped(f"file://{part}"))
@@ -135,7 +135,7 @@ def _local(files: Files, location: Path, text: str, may_come: bool) -> Found:
     if may_come:
         return Found(files, tuple(matches), pattern)
     several = matches != [location]
-    parts = tuple(part for match in matches for part in _expanded(files, match, several))
+    parts = tuple(part for match in matches for part in _expand_match(files, match, several))
     return Found(files, parts, pattern)
 
 
@@ -150,18 +150,18 @@ def _matches(pattern: Path) -> list[Path]:
     return sorted({match for text in texts for match in Path(pattern.anchor).glob(text)})
 
 
-def _inside(part: Path) -> list[Path]:
+def _readable_files(part: Path) -> list[Path]:
     """Return the files that Spark reads of a file or a folder."""
     if not part.is_dir():
         return [part]
     return sorted(
         path
         for path in part.rglob("*")
-        if path.is_file() and not any(map(_hidden, [path, *path.relative_to(part).parents[:-1]]))
+        if path.is_file() and not any(map(_is_hidden, [path, *path.relative_to(part).parents[:-1]]))
     )
 
 
-def _expanded(files: Files, match: Path, several: bool, below: str = "/*") -> list[Path]:
+def _expand_match(files: Files, match: Path, several: bool, below: str = "/*") -> list[Path]:
     """Return what is to be read of a match; a folder stays one unless it holds zips.
 
     Spark passes over names that begin with . or _, over folders inside folders, and stops at
@@ -170,20 +170,20 @@ def _expanded(files: Files, match: Path, several: bool, below: str = "/*") -> li
     `below`: after the description's path, the pattern of what the match holds.
     """
     pattern = files.path.rstrip("/") + below
-    if several and match.is_dir() and _hidden(match):
+    if several and match.is_dir() and _is_hidden(match):
         return []
     if not match.is_dir():
         return [match] if _readable(files, match, several) else []
     entries = sorted(match.iterdir())
     parts = [entry for entry in entries if not entry.is_dir() and _readable(files, entry, True)]
-    inner = [entry for entry in entries if entry.is_dir() and not _hidden(entry)]
+    inner = [entry for entry in entries if entry.is_dir() and not _is_hidden(entry)]
     for folder in inner:
         if "=" not in folder.name:
             reason = f"lies inside a folder that is read, {match}, and would be passed over"
             remedy = f"name what it holds by a pattern, such as {pattern}/*"
             raise files.refused(reason, remedy, folder.name)
         # folders such as day=1 are columns to Spark
-        if any(map(_is_zip, _expanded(files, folder, several=False, below=f"{below}/*"))):
+        if any(map(_is_zip, _expand_match(files, folder, several=False, below=f"{below}/*"))):
             raise files.refused("holds zips", _UNPACK, str(folder))
     if parts and inner and not any(map(_is_zip, parts)):
         beside = f"{parts[0].name} stands beside {inner[0].name} in {match}"
@@ -202,7 +202,7 @@ def _expanded(files: Files, match: Path, several: bool, below: str = "/*") -> li
 
 def _readable(files: Files, path: Path, by_listing: bool) -> bool:
     """Return whether a file is to be read; marks that writers leave beside data are not."""
-    if _hidden(path):
+    if _is_hidden(path):
         if by_listing and not (format_of(path.name) or _is_zip(path)):
             return False
         reason = f"in {path.parent} begins with . or _: Spark passes over such files"
@@ -213,7 +213,7 @@ def _readable(files: Files, path: Path, by_listing: bool) -> bool:
     return True
 
 
-def _hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     """Report what Spark passes over: ``_SUCCESS``, but not ``_day=1``."""
     name = path.name
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
@@ -231,9 +231,11 @@ def local_files(paths: Collection[str]) -> list[Path]:
             part = Path(re.sub(r"\\([*?\[\]{}\\])", r"\1", path.removeprefix("file://")))
             if not part.exists():  # a pattern
                 pattern = path.removeprefix("file:///")
-                files += [file for match in Path("/").glob(pattern) for file in _inside(match)]
+                files += [
+                    file for match in Path("/").glob(pattern) for file in _readable_files(match)
+                ]
             else:
-                files += _inside(part)
+                files += _readable_files(part)
     return sorted(files)
 
 
@@ -293,15 +295,15 @@ def unpack(
             for number, member in enumerate(members):
                 target = folder / f"part-{number:05d}{ending}"
                 written.append(target)
-                remaining -= _copy(packed, member, target, archive, remaining)
+                remaining -= _unpack_member(packed, member, target, archive, remaining)
     except _DAMAGED as error:
         _remove(written)
-        raise _wrong(archive, f"is no whole zip file: {error}", "pack it again") from None
+        raise _archive_error(archive, f"is no whole zip file: {error}", "pack it again") from None
     except OSError as error:
         _remove(written)
         if is_full(error):
             raise full_disk({"--scratch": folder.parent}) from None
-        raise _wrong(archive, f"cannot be unpacked: {error.strerror or error}") from None
+        raise _archive_error(archive, f"cannot be unpacked: {error.strerror or error}") from None
     except InvalidInput:
         _remove(written)
         raise
@@ -311,7 +313,9 @@ def unpack(
 def _members(packed: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
     entries = packed.infolist()
     if len(entries) > MAX_MEMBERS:
-        raise _wrong(archive, f"holds {len(entries)} members; at most {MAX_MEMBERS} are taken")
+        raise _archive_error(
+            archive, f"holds {len(entries)} members; at most {MAX_MEMBERS} are taken"
+        )
     files = []
     for entry in entries:
         name = PurePosixPath(entry.filename.replace("\\", "/"))
@@ -327,11 +331,11 @@ def _members(packed: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
         if not entry.is_dir() and not hidden:
             files.append(entry)
     if not files:
-        raise _wrong(archive, "holds no file")
+        raise _archive_error(archive, "holds no file")
     return sorted(files, key=lambda entry: entry.filename)
 
 
-def _copy(
+def _unpack_member(
     packed: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, archive: Path, remaining: int
 ) -> int:
     """Write a member, counting what really comes out; sizes that it states are not believed."""
@@ -341,7 +345,9 @@ def _copy(
         while chunk := source.read(_CHUNK):
             size += len(chunk)
             if size > remaining:
-                raise _wrong(archive, "unpacks to too much", "unpack it yourself and name the file")
+                raise _archive_error(
+                    archive, "unpacks to too much", "unpack it yourself and name the file"
+                )
             if size > allowed:
                 reason = f"unpacks to more than {MAX_RATIO} times its size"
                 remedy = "if that is right, unpack it yourself and name the file"
@@ -355,7 +361,7 @@ def _remove(files: list[Path]) -> None:
         file.unlink(missing_ok=True)
 
 
-def _wrong(archive: Path, reason: str, remedy: str = "") -> InvalidInput:
+def _archive_error(archive: Path, reason: str, remedy: str = "") -> InvalidInput:
     return InvalidInput(Problem(str(archive), None, reason, remedy))
 
 
@@ -632,13 +638,13 @@ def full_disk(where: Mapping[str, Path]) -> InvalidInput:
 
     Spark may have removed by then what it was writing, so that there is room again.
     """
-    room = {name: _room(path) for name, path in where.items()}
+    room = {name: _free_bytes(path) for name, path in where.items()}
     name = min(room, key=lambda name: room[name])
     reason = f"is on a disk that is full, or was just now: {room[name] / 1e6:,.1f} MB are free"
     return InvalidInput(Problem(name, str(where[name]), reason, _MORE_ROOM[name]))
 
 
-def _room(path: Path) -> int:
+def _free_bytes(path: Path) -> int:
     try:
         return shutil.disk_usage(path).free
     except OSError:

@@ -409,18 +409,18 @@ def check_table(path: Path, name: str, rows: int) -> None:
     import pyarrow.parquet as pq
 
     if not path.is_dir():
-        raise _wrong(path, "is missing")
+        raise _table_error(path, "is missing")
     try:
         count = count_rows(path)
         schemas = [pq.read_schema(part) for part in sorted(path.glob("*.parquet"))]
     except (pa.ArrowException, OSError) as error:
-        raise _wrong(path, f"cannot be read: {first_line(error)}") from None
+        raise _table_error(path, f"cannot be read: {first_line(error)}") from None
     if count != rows:
-        raise _wrong(path, f"has {count:,} rows, and {rows:,} were written")
+        raise _table_error(path, f"has {count:,} rows, and {rows:,} were written")
     for schema in schemas:
         for column, kind in COLUMNS[name].items():
-            if column not in schema.names or not _is(schema.field(column).type, kind):
-                raise _wrong(path, f"has no column {column} of {_SHOWN[kind]}")
+            if column not in schema.names or not _has_type(schema.field(column).type, kind):
+                raise _table_error(path, f"has no column {column} of {_SHOWN[kind]}")
 
 
 def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
@@ -443,13 +443,13 @@ def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
         # each part is sorted, and Spark puts a row into whichever it likes
         return table.sort_by([(n, "ascending") for n in _ORDER if n in table.column_names])
     except (pa.ArrowException, OSError) as error:
-        raise _wrong(path, f"cannot be read: {first_line(error)}") from None
+        raise _table_error(path, f"cannot be read: {first_line(error)}") from None
 
 
 _SHOWN = {"whole": "whole numbers", "number": "numbers", "text": "texts"}
 
 
-def _is(actual: pa.DataType, kind: str) -> bool:
+def _has_type(actual: pa.DataType, kind: str) -> bool:
     import pyarrow.types as pt
 
     if kind == "text":
@@ -457,5 +457,5 @@ def _is(actual: pa.DataType, kind: str) -> bool:
     return bool(pt.is_integer(actual) if kind == "whole" else pt.is_floating(actual))
 
 
-def _wrong(path: Path, reason: str) -> InvalidInput:
+def _table_error(path: Path, reason: str) -> InvalidInput:
     return InvalidInput(Problem(str(path), None, reason, REMEDY))

@@ -375,7 +375,7 @@ def format_of(path: str) -> str:
 MAX_NODES = 100_000
 
 
-def _written_out(value: Any) -> Any:
+def _equal_nodes(value: Any) -> Any:
     """Take a number for so many equal nodes."""
     if isinstance(value, list) and value:
         return value
@@ -393,7 +393,7 @@ class ClusterSpec:
 
     __pydantic_config__ = TABLE
     #: Entries of the instance format; a number stands for so many equal ones.
-    nodes: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_written_out)]
+    nodes: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_equal_nodes)]
     capacity: Positive | None = None  # Of nodes that have none of their own.
     resource: Text = "cpu"  # What loads are measured in.
     load_scale: Positive | None = None  # Load per unit of cost and second.
@@ -552,14 +552,14 @@ class Job:
         raise_any(problems, source)
         assert table is not None
         zone = table["period"].timezone
-        events: dict[str, Events] = _placed(table["events"], "events", zone)
+        events: dict[str, Events] = _with_places(table["events"], "events", zone)
         operators = [
             operator.reading(*events) if len(events) == 1 else operator
-            for operator in _placed(table["operator"], "operator", zone)
+            for operator in _with_places(table["operator"], "operator", zone)
         ]
         edges = [
-            replace(edge, events=edge.events or _common(edge, operators))
-            for edge in _placed(table.get("edge", []), "edge", zone)
+            replace(edge, events=edge.events or _common_recordings(edge, operators))
+            for edge in _with_places(table.get("edge", []), "edge", zone)
         ]
         cluster = table.get("cluster")
         if cluster is not None:
@@ -569,7 +569,8 @@ class Job:
             reason = "is of no use without [cluster]"
             problems.append(Problem("limits", None, reason, "remove it"))
         raise_any(
-            [*_of_operators(operators, events), *_of_edges(edges, operators), *problems], source
+            [*_operator_problems(operators, events), *_edge_problems(edges, operators), *problems],
+            source,
         )
         return cls(
             name=table["name"],
@@ -630,32 +631,32 @@ _JOB: TypeAdapter[dict[str, Any]] = TypeAdapter(
 )
 
 
-def _placed(value: Any, where: str, zone: str, name: str = "") -> Any:
+def _with_places(value: Any, where: str, zone: str, name: str = "") -> Any:
     """Return a part of the file with its place, its name, and the time zone that it falls to."""
     if isinstance(value, Mapping):
-        return {key: _placed(v, f"{where}.{key}", zone, key) for key, v in value.items()}
+        return {key: _with_places(v, f"{where}.{key}", zone, key) for key, v in value.items()}
     if isinstance(value, tuple) and value and isinstance(value[0], Expression):
-        return tuple(_placed(side, where, zone) for side in value)  # a pair has one place
+        return tuple(_with_places(side, where, zone) for side in value)  # a pair has one place
     if isinstance(value, list | tuple):
-        return tuple(_placed(item, f"{where}[{i}]", zone) for i, item in enumerate(value))
+        return tuple(_with_places(item, f"{where}[{i}]", zone) for i, item in enumerate(value))
     if isinstance(value, Expression):
         return replace(value, where=where)
     if not is_dataclass(value) or isinstance(value, type):
         return value
     place = {"where": where, "name": name, "zone": getattr(value, "zone", "") or zone}
     parts = {f.name: getattr(value, f.name) for f in fields(value)}
-    parts = {key: _placed(part, f"{where}.{key}", zone) for key, part in parts.items()}
+    parts = {key: _with_places(part, f"{where}.{key}", zone) for key, part in parts.items()}
     return replace(value, **parts | {key: place[key] for key in place if key in parts})
 
 
-def _common(edge: Edge, operators: Sequence[OperatorSpec]) -> tuple[str, ...]:
+def _common_recordings(edge: Edge, operators: Sequence[OperatorSpec]) -> tuple[str, ...]:
     """Return the recordings that reach both ends of an edge."""
     reached = {o.id: [i.events for i in o.inputs] for o in operators}
     both = set(reached.get(edge.source, ())) & set(reached.get(edge.target, ()))
     return tuple(name for name in reached.get(edge.source, ()) if name in both)
 
 
-def _of_operators(
+def _operator_problems(
     operators: Sequence[OperatorSpec], events: Mapping[str, Events]
 ) -> Iterator[Problem]:
     """Find what operators say against each other and the recordings."""
@@ -673,12 +674,12 @@ def _of_operators(
             names.append(entry.events)
 
 
-def _of_edges(edges: Sequence[Edge], operators: Sequence[OperatorSpec]) -> Iterator[Problem]:
+def _edge_problems(edges: Sequence[Edge], operators: Sequence[OperatorSpec]) -> Iterator[Problem]:
     """Find what edges say against each other and the operators."""
     ids = [operator.id for operator in operators]
     for i, edge in enumerate(edges):
         ends = (edge.source, edge.target)
-        common = _common(edge, operators)
+        common = _common_recordings(edge, operators)
         for key, name in zip(("from", "to"), ends, strict=True):
             if name not in ids:
                 yield Problem(f"edge[{i}].{key}", name, "is no operator", meant(name, ids))

@@ -159,7 +159,7 @@ def read_rows(
         values.append(F.expr(value).alias(safe))
         if fault:
             faults.append((name, fault, leaf.sql))
-    bad = F.expr(_bad(raw, faults, files)).alias(BAD)
+    bad = F.expr(_fault_sql(raw, faults, files)).alias(BAD)
     frame = raw.frame.select(*values, bad, FILE)
     uris = (re.sub("^file:/+", "file:/", file) for file in raw.scanned)  # as rows have it
     # 32 bits a row instead of a path; where two files have the same sum, paths stay
@@ -168,7 +168,7 @@ def read_rows(
     return Rows(frame, columns, available, files, paths.paths, numbers=numbers)
 
 
-def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str:
+def _fault_sql(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str:
     """Return SQL of what is wrong with a row: as a whole, with a value, or perhaps."""
 
     def described(fault: str, text: str) -> str:
@@ -232,15 +232,15 @@ def check_bad(rows: Rows, session: SparkSession, faults: Sequence[tuple[str, int
     first = clear[0]
     alike = [bad for bad in clear if bad.fault == first.fault]
     if first.fault == _MALFORMED:
-        raise _malformed(files, first, alike)
+        raise _malformed_error(files, first, alike)
     if _REPLACED in first.text and files.encoding != UTF_8:
-        raise _garbled(files, first.text, first.file)
+        raise _encoding_error(files, first.text, first.file)
     where = f"{files.where}.columns.{first.fault}"
     remedy = "declare another type, or the text that stands for null"
     if files.decimal == "." and _WITH_COMMA.fullmatch(first.text):
         remedy = 'decimal = "," takes a comma before the fraction'
     place = _place_of(first.text, files, first.file, whole=False)
-    reason = f"is no {files.columns[first.fault]} ({place}{_counted(alike)})"
+    reason = f"is no {files.columns[first.fault]} ({place}{_count_text(alike)})"
     raise InvalidInput(Problem(where, first.text, reason, remedy))
 
 
@@ -266,7 +266,7 @@ def path_of(file: str) -> str:
     return re.sub("^file:/+", "/", unquote(file))
 
 
-def _counted(alike: Sequence[_Bad]) -> str:
+def _count_text(alike: Sequence[_Bad]) -> str:
     """Return how many rows are so, by file."""
     total = sum(bad.rows for bad in alike)
     if total == 1:
@@ -277,7 +277,7 @@ def _counted(alike: Sequence[_Bad]) -> str:
     return f"; {total:,} rows are so{shown}"
 
 
-def _malformed(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput:
+def _malformed_error(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput:
     """Return the error for rows that are no record."""
     line = first.text.strip()
     place = _place_of(line, files, first.file)
@@ -291,11 +291,11 @@ def _malformed(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput
         remedy = "sep, quote and escape say how values are distinguished"
         if '\\"' in line and files.escape == '"':
             remedy = 'escape = "\\\\" takes quotes after \\'
-    reason = f"cannot be read: MALFORMED, {detail}: {place}: {line}{_counted(alike)}"
+    reason = f"cannot be read: MALFORMED, {detail}: {place}: {line}{_count_text(alike)}"
     return files.refused(reason, remedy)
 
 
-def _garbled(files: Files, text: str, file: str) -> InvalidInput:
+def _encoding_error(files: Files, text: str, file: str) -> InvalidInput:
     """Return the error for bytes that are not of the encoding."""
     reason = f"holds bytes that are no {files.encoding} ({file})"
     remedy = 'name the encoding, such as encoding = "latin-1"'
@@ -311,7 +311,7 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
     # the text reader keeps bytes as they are, the other readers put U+FFFD for them
     lines = session.read.text(list(paths))
     torn = files.format == "csv" and not files.multiline and bool(files.quote)
-    broken = _torn(files) if torn else "false"
+    broken = _torn_line_sql(files) if torn else "false"
     value, file = F.make_valid_utf8("value").alias("text"), F.col("_metadata.file_path")
     faults = lines.select(
         value,
@@ -327,7 +327,7 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
         return
     text, path = wrong["text"][:_SHOWN], path_of(wrong["file"])
     if not wrong["valid"]:
-        raise _garbled(files, text, path)
+        raise _encoding_error(files, text, path)
     place = _place_of(text.strip(), files, path)
     reason = f"is a line with a quote that it does not close ({place})"
     remedy = 'multiline = true takes line breaks inside quotes, escape = "\\\\" quotes after \\'
@@ -385,7 +385,7 @@ def check_closed(session: SparkSession, files: Files, file: str) -> None:
     raise files.refused(reason, remedy)
 
 
-def _torn(files: Files) -> str:
+def _torn_line_sql(files: Files) -> str:
     """Return SQL of whether a line ends inside quotes: its rest would be taken for a record."""
     quote, escape = files.quote, files.escape
     single = "value"
@@ -517,7 +517,7 @@ def _json(
         # the first lines give the columns, unless there is one that they do not have
         head = session.read.text(list(paths)).select("value").limit(_HEAD)
         schema = _json_schema(reader, head)
-        if (needed := _needed(files, schema, names)) is not None:
+        if (needed := _needed_fields(files, schema, names)) is not None:
             return reader.schema(needed).json(list(paths))
     fields = _all_fields(files, reader, list(paths), names)
     if all(find(fields, name) is None for name in names):
@@ -530,7 +530,7 @@ def _all_fields(
 ) -> StructType:
     """Return the fields that names are about; all where one is not found, to say what there is."""
     schema = _json_schema(reader, source)
-    return _needed(files, schema, names) or schema.add(_WRONG, StringType())
+    return _needed_fields(files, schema, names) or schema.add(_WRONG, StringType())
 
 
 def _without_fields(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
@@ -546,7 +546,7 @@ def _check_lines(
     """Refuse files in which no line has a field, if that is since the lines are no JSON."""
     file = F.col("_metadata.file_path").alias(FILE)
     raw = _Raw(_without_fields(reader, paths).select("*", file), ())
-    rows = raw.frame.select(F.expr(_bad(raw, [], files)).alias(BAD), F.lit(1).alias("count"))
+    rows = raw.frame.select(F.expr(_fault_sql(raw, [], files)).alias(BAD), F.lit(1).alias("count"))
     check_bad(Rows(rows, {}, (), files, paths), session, bad_rows(rows, BAD, "count"))
 
 
@@ -556,27 +556,31 @@ def _json_schema(reader: DataFrameReader, source: Any) -> StructType:
     return StructType([f for f in schema.fields if f.name != _WRONG])
 
 
-def _needed(files: Files, schema: StructType, names: Sequence[str]) -> StructType | None:
+def _needed_fields(files: Files, schema: StructType, names: Sequence[str]) -> StructType | None:
     """Return the fields that names are about; ``None`` where one is not found."""
     joined = tuple(f"{join.name}." for join in files.joins) if isinstance(files, Events) else ()
     leaves = {name: find(schema, name) for name in names}
     if any(leaf is None and not name.startswith(joined) for name, leaf in leaves.items()):
         return None
     paths = [leaf.path for leaf in leaves.values() if leaf is not None]
-    narrow = _narrowed(schema, paths) if paths else None
+    narrow = _narrowed_type(schema, paths) if paths else None
     return narrow.add(_WRONG, StringType()) if isinstance(narrow, StructType) else None
 
 
-def _narrowed(kind: DataType, paths: Sequence[tuple[str, ...]]) -> DataType:
+def _narrowed_type(kind: DataType, paths: Sequence[tuple[str, ...]]) -> DataType:
     """Return a type with those of its fields that some paths lead to."""
     if () in paths:
         return kind
     if isinstance(kind, ArrayType):
-        return ArrayType(_narrowed(kind.elementType, paths))
+        return ArrayType(_narrowed_type(kind.elementType, paths))
     assert isinstance(kind, StructType)
     inner = {f.name: [p[1:] for p in paths if p[0] == f.name] for f in kind.fields}
     return StructType(
-        [StructField(f.name, _narrowed(f.dataType, inner[f.name])) for f in kind if inner[f.name]]
+        [
+            StructField(f.name, _narrowed_type(f.dataType, inner[f.name]))
+            for f in kind
+            if inner[f.name]
+        ]
     )
 
 

@@ -441,11 +441,11 @@ class Tables:
         parts = [
             f"SELECT {self._period}, {_text(kind.names[0])} AS operator, {kind.groups[0]} AS "
             f'"group", n AS events, {kind.amount.total}::{_WIDE} AS micros FROM {where}'
-            for kind, where in self._each("operator")
+            for kind, where in self._sums_of_kind("operator")
             if kind.amount is not None
         ]
         parts += self._from_older("loads", (*_GROUP, "events"), "micros")
-        return _over_time(parts, _GROUP, "cost", "load", "sum(events)::BIGINT AS events, ")
+        return _per_second_query(parts, _GROUP, "cost", "load", "sum(events)::BIGINT AS events, ")
 
     def _rates(self) -> str | None:
         """One row a period and pair of key groups with traffic."""
@@ -453,11 +453,13 @@ class Tables:
             f"SELECT {self._period}, {_text(kind.names[0])} AS source, {_text(kind.names[1])} AS "
             f"target, {kind.groups[0]} AS source_group, {kind.groups[1]} AS target_group, "
             f"{kind.amount.total}::{_WIDE} AS micros FROM {where}"
-            for kind, where in self._each("edge")
+            for kind, where in self._sums_of_kind("edge")
             if kind.amount is not None
         ]
         parts += self._from_older("rates", _PAIR, "micros")
-        return _over_time(parts, _PAIR, "amount", "rate", where="micros > 0") if parts else None
+        return (
+            _per_second_query(parts, _PAIR, "amount", "rate", where="micros > 0") if parts else None
+        )
 
     def _keys(self) -> str | None:
         """One row where a key is seen first, or with a larger state than ever; in millionths."""
@@ -465,7 +467,7 @@ class Tables:
             f"SELECT {self._period}, {_text(kind.names[0])} AS operator, {kind.groups[0]} AS "
             f'"group", {kind.key}::VARCHAR AS key, coalesce({kind.state.most}, 0) AS millionths '
             f"FROM {where}"
-            for kind, where in self._each("operator")
+            for kind, where in self._sums_of_kind("operator")
             if kind.state is not None
         ]
         parts += self._from_older("keys", _KEY, "millionths")
@@ -474,7 +476,7 @@ class Tables:
         key = ", ".join(_KEY)
         return (
             f"SELECT period, {key}, millionths::BIGINT AS millionths FROM "
-            f"(SELECT *, max(millionths) OVER ({_earlier()}) AS known FROM "
+            f"(SELECT *, max(millionths) OVER ({_earlier_window()}) AS known FROM "
             f"(SELECT period, {key}, max(millionths) AS millionths "
             f"FROM ({' UNION ALL '.join(parts)}) "
             f"GROUP BY ALL)) WHERE known IS NULL OR millionths > known ORDER BY period, {key}"
@@ -492,7 +494,7 @@ class Tables:
             f"(sum(more) OVER ({group}))::DOUBLE / {MICRO} AS state FROM "
             '(SELECT period, operator, "group", count(*) FILTER (before IS NULL) AS new, '
             f"sum((millionths - coalesce(before, 0))::{_WIDE}) AS more FROM "
-            f"(SELECT *, max(millionths) OVER ({_earlier()}) AS before FROM ({keys})) "
+            f"(SELECT *, max(millionths) OVER ({_earlier_window()}) AS before FROM ({keys})) "
             'GROUP BY ALL) ORDER BY period, operator, "group"'
         )
 
@@ -500,7 +502,7 @@ class Tables:
     def _period(self) -> str:
         return f"(bucket - {self._first})::INT AS period"
 
-    def _each(self, what: str) -> Iterable[tuple[Kind, str]]:
+    def _sums_of_kind(self, what: str) -> Iterable[tuple[Kind, str]]:
         """Give the kinds of all recordings, and where their sums are: ``FROM`` and ``WHERE``."""
         for number, sums in enumerate(self.recordings):
             for kind in sums.kinds:
@@ -534,7 +536,7 @@ class Tables:
             "sum(n)::BIGINT AS events, min(bucket) AS first, max(bucket) AS last, "
             f"max({sums.latest}) AS latest FROM {table} WHERE part = 0 GROUP BY ALL",
         )
-        check_bad(sums.rows, session, _bads(rows))
+        check_bad(sums.rows, session, _first_faults(rows))
         coverage = [(kind, self._coverage(table, sums, kind)) for kind in sums.kinds]
         _check_amounts(coverage)
         counted = [row for row in rows if row["fate"] in COUNTED]
@@ -584,7 +586,7 @@ class Tables:
         return self._ask("events", query)[0]
 
 
-def _bads(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
+def _first_faults(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
     """Return the first fault of each kind and file, with the number of such rows."""
     first_faults: dict[tuple[str, Any], tuple[str, int]] = {}
     for row in (row for row in rows if row["fault"] is not None):
@@ -609,13 +611,13 @@ def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _earlier() -> str:
+def _earlier_window() -> str:
     """Return the rows of a key in earlier periods."""
     keys = ", ".join(_KEY)
     return f"PARTITION BY {keys} ORDER BY period ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 
 
-def _over_time(
+def _per_second_query(
     parts: Iterable[str],
     keys: Sequence[str],
     total: str,

@@ -40,7 +40,7 @@ class _Over(BaseException):
 
 
 @contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def _time_limit(seconds: float) -> Iterator[None]:
     """Raise `_Over` after so many seconds, where signals can be had."""
     # Python delivers signals to the main thread alone
     if threading.current_thread() is not threading.main_thread():
@@ -85,7 +85,7 @@ def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> A
         document = instance.to_dict()
         began = time.perf_counter()  # the dictionary is made on our time
         try:
-            with _limited(limit):
+            with _time_limit(limit):
                 answer = function(document)
                 for one in answer if isinstance(answer, Iterator) else (answer,):
                     copied = dict(one) if isinstance(one, Mapping) else one  # it may go on with it
@@ -130,7 +130,7 @@ def command_asker(command: str, limit: float) -> Asker:
                 outcome.problem = f"{line[0]} cannot be started: {error.strerror}"
                 return outcome
             try:
-                written = _listen(process, text, began, limit, outcome)
+                written = _timed_lines(process, text, began, limit, outcome)
             finally:  # with all that it started; Ctrl-C ends it as well
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -139,8 +139,8 @@ def command_asker(command: str, limit: float) -> Asker:
                     with contextlib.suppress(OSError):
                         stream.close()  # type: ignore[union-attr]
             outcome.seconds = time.perf_counter() - began
-            passed = _read(written, outcome)
-            _tell(outcome, code, passed, errors)
+            passed = _take_documents(written, outcome)
+            _note_problem(outcome, code, passed, errors)
         return outcome
 
     return ask
@@ -149,7 +149,7 @@ def command_asker(command: str, limit: float) -> Asker:
 Lines = list[tuple[float, bytes]]
 
 
-def _listen(
+def _timed_lines(
     process: subprocess.Popen[bytes], text: bytes, began: float, limit: float, outcome: Outcome
 ) -> Lines:
     """Hand over the instance and stamp each line as it comes, until the end or the limit."""
@@ -195,7 +195,7 @@ def _feed(stream: IO[bytes], text: bytes) -> None:
         stream.close()
 
 
-def _read(lines: Lines, outcome: Outcome) -> int:
+def _take_documents(lines: Lines, outcome: Outcome) -> int:
     """Take the lines that are JSON objects, or all together as one; return how many are passed."""
     filled = [(seconds, line) for seconds, line in lines if line.strip()]
     for seconds, line in filled:
@@ -219,7 +219,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _tell(outcome: Outcome, code: int, passed: int, errors: IO[bytes]) -> None:
+def _note_problem(outcome: Outcome, code: int, passed: int, errors: IO[bytes]) -> None:
     """Say what was wrong with a command."""
     if outcome.problem is None and code:
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4096))

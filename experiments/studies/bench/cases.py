@@ -260,7 +260,9 @@ def _partitions(
         size, rate, fan = rng.lognormal(23, 1), rng.lognormal(13, 1), rng.choice((0.5, 1, 2, 4))
         first = int(rng.integers(len(brokers)))
         for number in range(int(rng.choice((4, 8, 16, 32)))):
-            replicas = _dealt(ordered, racks, first + number, factor, number // len(brokers))
+            replicas = _replica_brokers(
+                ordered, racks, first + number, factor, number // len(brokers)
+            )
             disk, into = size * rng.lognormal(0, 0.5), rate * rng.lognormal(0, 0.5)
             # consumers read each record `fan` times, the factor - 1 followers once
             out = into * (fan + factor - 1)
@@ -277,7 +279,9 @@ def _partitions(
     return partitions
 
 
-def _dealt(ordered: Sequence[int], racks: int, at: int, factor: int, turn: int) -> list[int]:
+def _replica_brokers(
+    ordered: Sequence[int], racks: int, at: int, factor: int, turn: int
+) -> list[int]:
     """Return brokers of distinct racks, round robin, as Kafka deals them out."""
     brokers = [ordered[at % len(ordered)]]
     # the second replica's distance grows with every turn round the brokers

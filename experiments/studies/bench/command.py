@@ -87,12 +87,12 @@ def run(args: argparse.Namespace) -> int:
     if args.rows is not None and args.peers is None:
         raise InvalidInput(Problem("--rows", str(args.rows), "is of --peers", "add --peers"))
     if args.peers is not None and args.instances is None:
-        return _peers(cases, args)
+        return _run_peers(cases, args)
     if args.list:
-        write_stdout(_listed(cases, as_json=args.json))
+        write_stdout(_cases_text(cases, as_json=args.json))
         return int(ExitCode.OK)
     if args.instances is not None:
-        return _written(cases, args)
+        return _write_instances(cases, args)
     if not (args.my_method or args.my_command or args.method):
         remedy = "--my-method, --my-command or --method; --list and --instances run none"
         raise InvalidInput(Problem("bench", None, "no method is named", remedy))
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
 
 
-def _peers(cases: list[Case], args: argparse.Namespace) -> int:
+def _run_peers(cases: list[Case], args: argparse.Namespace) -> int:
     """Run peers beside `solve` and print what they come to; with ``--list`` what is stored."""
     from experiments.studies.bench import peers
     from optim.util.files import write_atomic
@@ -172,7 +172,7 @@ def _peers(cases: list[Case], args: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def _written(cases: list[Case], args: argparse.Namespace) -> int:
+def _write_instances(cases: list[Case], args: argparse.Namespace) -> int:
     """Write the cases' instances, byte for byte those that certificates are of."""
     from optim.util.files import write_atomic
 
@@ -191,7 +191,7 @@ def _written(cases: list[Case], args: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def _listed(cases: list[Case], *, as_json: bool) -> str:
+def _cases_text(cases: list[Case], *, as_json: bool) -> str:
     if as_json:
         from dataclasses import asdict
 

@@ -160,7 +160,7 @@ def prove(
         if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
         try:
-            value, bound, proposed = _solved(instance, case, method, seconds)
+            value, bound, proposed = _solve_case(instance, case, method, seconds)
         except StreamplaceError as error:
             sys.stderr.write(f"  {method}: {str(error).splitlines()[0]}\n")
             continue
@@ -202,7 +202,7 @@ def prove(
     return Proved(after, None if after is case else certificate, best)
 
 
-def _solved(
+def _solve_case(
     instance: Instance, case: Case, method: str, seconds: float
 ) -> tuple[float | None, Fraction | None, Plan | None]:
     """Return the value, the bound in the case's objective, and the plan."""

@@ -62,12 +62,12 @@ def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
     same_objective = same_objective and result.objective.name == run.case.objective  # type: ignore[union-attr]
     figures = _sizes(run.case, run.instance)
     if run.evaluation is not None:
-        figures |= {name: getattr(run.evaluation, name) for name in _shown(run.case)}
+        figures |= {name: getattr(run.evaluation, name) for name in _shown_figures(run.case)}
     # a registered method that ends without a plan has run well: its termination says why
     failed = not row["feasible"] and (result is None or row["problem"] == BEYOND)
     ended = "time_limit" if row["stopped"] else "heuristic"
     return complete_row({
-        **_common(run.case, run.instance), **figures,
+        **_common_columns(run.case, run.instance), **figures,
         "run_key": _key(run.case, contestant.method, contestant.label, contestant.limit),
         "method": contestant.method, "kind": contestant.kind,
         "method_label": _label(contestant.label, run.case),
@@ -101,7 +101,7 @@ def of_case(case: Case, instance: Instance) -> dict[str, Any]:
         if case.objective == "imc_gain" and instance.total_traffic:
             figures["collocation_factor"] = best / instance.total_traffic
     return complete_row({
-        **_common(case, instance), **figures,
+        **_common_columns(case, instance), **figures,
         "run_key": _key(case, BEST_KNOWN, "", 0.0), "method": BEST_KNOWN,
         "method_label": _label(BEST_KNOWN, case), "kind": "exact", "outcome": "ok",
         "termination": "optimal" if closed else "heuristic",
@@ -112,7 +112,7 @@ def of_case(case: Case, instance: Instance) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _shown(case: Case) -> list[str]:
+def _shown_figures(case: Case) -> list[str]:
     """Return the figures that a report is to show of a case: what it asks for, and no other."""
     figure = OBJECTIVES[case.objective]
     names = (figure.name, figure.reference, figure.shown_as)
@@ -129,7 +129,7 @@ def _sizes(case: Case, instance: Instance) -> dict[str, Any]:
     }
 
 
-def _common(case: Case, instance: Instance) -> dict[str, Any]:
+def _common_columns(case: Case, instance: Instance) -> dict[str, Any]:
     return {
         "sweep": SWEEP, "factors": {}, "instance": case.name, "instance_sha256": instance.sha256,
         "num_tasks": instance.num_tasks, "num_nodes": instance.num_nodes, "family": case.family,

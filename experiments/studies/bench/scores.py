@@ -191,13 +191,14 @@ def scores(case: Case, row: dict[str, Any], limit: float) -> dict[str, Any]:
     return {
         "bound": case.bound, "bound_certified": bound is not None, "best": case.best,
         "certificate_sha256": case.certificate_sha256, "gap": gap,
-        "gap_to_best": figure.gap(value, case.best, reference), "at_bound": _reaches(gap, figure),
+        "gap_to_best": figure.gap(value, case.best, reference),
+        "at_bound": _is_at_bound(gap, figure),
         "better_than_best": _better(figure, value, case.best, reference),
         "primal_integral": integral,
     }  # fmt: skip
 
 
-def _reaches(gap: float | None, figure: Figure) -> bool | None:
+def _is_at_bound(gap: float | None, figure: Figure) -> bool | None:
     return None if gap is None else gap <= (figure.optimal_gap if figure.percent else AT_BOUND)
 
 
@@ -221,7 +222,7 @@ def _best_of(
     problem, points = outcome.problem, []
     for seconds, answer in outcome.answers:
         try:
-            evaluation, broken, plan = _evaluated(instance, answer, figure)
+            evaluation, broken, plan = _evaluate_answer(instance, answer, figure)
         except Exception as error:  # an answer of others may be anything
             problem = words(error)
             continue
@@ -238,7 +239,7 @@ def _best_of(
     return best, problem, points
 
 
-def _evaluated(
+def _evaluate_answer(
     instance: Instance, answer: Any, figure: Figure
 ) -> tuple[Evaluation, Sequence[Violation], Plan]:
     """Return the figures of an answer, and what it breaks of the limits that bind the objective."""

@@ -38,7 +38,7 @@ def asker(solver: str, limit: float) -> Asker:
     """Ask a solver by the textbook's model of the objective."""
 
     def work(instance: Instance, objective: str, outcome: Outcome, began: float) -> None:
-        solved = _bisected if objective == "sustainable_rate" else _solved
+        solved = _bisect_rate if objective == "sustainable_rate" else _solve
         solved(instance, objective, solver, limit, began, outcome)
 
     return guarded(work)
@@ -109,7 +109,7 @@ def _add_used(instance: Instance, allocation: AllocationModel, *, weighted: bool
     )  # fmt: skip
 
 
-def _solved(
+def _solve(
     instance: Instance, objective: str, solver: str, limit: float, began: float, outcome: Outcome
 ) -> None:
     allocation = model_of(instance, objective, whole=solver == "cp-sat")
@@ -140,7 +140,7 @@ def _trajectory(trace: Any, last: float | None, value: float | None, built: floa
     return [Point(built + s, value / last * v) for s, v, _ in trace if v is not None]
 
 
-def _bisected(
+def _bisect_rate(
     instance: Instance, objective: str, solver: str, limit: float, began: float, outcome: Outcome
 ) -> None:
     """Close in on the highest rate that a plan carries; each plan found is an answer."""

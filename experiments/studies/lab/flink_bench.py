@@ -252,7 +252,7 @@ class FlinkBench:
 
         Raises `LabError`: the job does not run, or failed while it was measured.
         """
-        lab = self._only(policy.mode)
+        lab = self._run_only(policy.mode)
         instance, sheet, profiled = self._plans[shape.name]
         job = self._submit(shape, policy.mode, policy.groups)
         try:
@@ -297,7 +297,7 @@ class FlinkBench:
 
     def _plan(self, shape: Shape, mode: str) -> tuple[Instance, Sheet, float]:
         """Return the instance, the plan's sheet, and the orders/s while loads were read."""
-        lab = self._only(mode)
+        lab = self._run_only(mode)
         job = self._submit(shape, mode, "each")
         self._settle(lab, job)
         time.sleep(_SEASONED)
@@ -324,7 +324,7 @@ class FlinkBench:
             client.regroup(graph, sheet, groups_of_job(sheet, client.vertices_of(graph)), 0)
         return client.submit(graph)
 
-    def _only(self, mode: str) -> FlinkCluster:
+    def _run_only(self, mode: str) -> FlinkCluster:
         """Let one cluster work and the others stand still: idle ones take a tenth of a machine."""
         for lab in self._labs.values():
             lab.pause()

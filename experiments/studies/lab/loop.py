@@ -118,7 +118,7 @@ def watch(
         run, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         began = time.monotonic()
-        reader = threading.Thread(target=_read, args=(process, phases, seen, began))
+        reader = threading.Thread(target=_report_decisions, args=(process, phases, seen, began))
         reader.start()
         try:
             # written only when it changes: spouts read the file every second
@@ -140,7 +140,9 @@ def watch(
             reader.join()
 
 
-def _read(process: subprocess.Popen[str], phases: Phases, seen: Seen, began: float) -> None:
+def _report_decisions(
+    process: subprocess.Popen[str], phases: Phases, seen: Seen, began: float
+) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         decision = json.loads(line)
@@ -154,7 +156,7 @@ def _read(process: subprocess.Popen[str], phases: Phases, seen: Seen, began: flo
         tell(f"[{elapsed:5.0f} s] {what}: {decision['reason'] or '-'}: {decision['verdict']}")
 
 
-def _words(system: str, url: str, folder: Path, *more: str) -> list[str]:
+def _watch_arguments(system: str, url: str, folder: Path, *more: str) -> list[str]:
     state = folder / f"state-{time.time():.0f}"
     return [
         *("watch", system, url, "--policy", POLICY, *GUARD, "--timeout", "60"),
@@ -173,12 +175,12 @@ def storm(folder: Path, seconds: float) -> Seen:
         cluster.run("steady", EXECUTORS, parts)
         walk = Walk("storm", cluster.url, folder)
         walk.read(cpu="requested", interval=0)
-        seen.starts(_gathered(walk))
+        seen.starts(_all_on_first_node(walk))
         walk.export()
         walk.submit()
         time.sleep(_WARM)
         options = ("--option", "cpu=process", "--option", "interval=10", "--wait", "240", "--apply")
-        watch(_words("storm", cluster.url, folder, *options), phases, seen)
+        watch(_watch_arguments("storm", cluster.url, folder, *options), phases, seen)
         if cluster.restarts:
             tell(f"ended by themselves, and started again: {', '.join(cluster.restarts)}")
     return seen
@@ -219,18 +221,18 @@ def flink(folder: Path, seconds: float) -> Seen:
 
         time.sleep(WARM)
         job.read(**options)
-        seen.starts(_gathered(job.walk))
+        seen.starts(_all_on_first_node(job.walk))
         job.walk.export()
         # all on one node at first: the loop has something to do
         job.roll_out(Path(job.walk.exported))
         time.sleep(_WARM)
         chosen = [f"--option={name}={value}" for name, value in {**CORES, **options}.items()]
-        words = _words("flink", cluster.url, folder, *chosen, "--apply", str(script))
+        words = _watch_arguments("flink", cluster.url, folder, *chosen, "--apply", str(script))
         watch(words, phases, seen, serve)
     return seen
 
 
-def _gathered(walk: Walk) -> dict[str, str]:
+def _all_on_first_node(walk: Walk) -> dict[str, str]:
     """Write a plan that puts all on the first node, and return it."""
     instance = Instance.load(walk.file["instance"])
     plan = Plan.from_indices(instance, np.zeros(instance.num_tasks, np.int32))

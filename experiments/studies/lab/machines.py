@@ -62,7 +62,7 @@ def reason_against() -> str | None:
             if done.returncode:
                 return f"`{' '.join(command)}` fails: {done.stderr.strip()}"
     finally:
-        _quietly("ip", "netns", "del", probe)
+        _run_quietly("ip", "netns", "del", probe)
     return None
 
 
@@ -133,10 +133,10 @@ class Machines:
 
     def _remove(self) -> None:
         for name in self._names:
-            _quietly("ip", "netns", "del", self._space(name))
-            _quietly("ip", "link", "del", self._space(name))
+            _run_quietly("ip", "netns", "del", self._space(name))
+            _run_quietly("ip", "link", "del", self._space(name))
             _remove_group(self._group(name))
-        _quietly("ip", "link", "del", _BRIDGE)
+        _run_quietly("ip", "link", "del", _BRIDGE)
 
     def _space(self, name: str) -> str:
         return f"{_BRIDGE}-{name}"
@@ -181,7 +181,7 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def _quietly(*command: str) -> None:
+def _run_quietly(*command: str) -> None:
     subprocess.run(command, check=False, capture_output=True)
 
 

@@ -354,7 +354,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
             walk.read(cpu="requested", interval=_COUNTED)
             walk.plan(budget, limit=5.0)
             walk.submit()
-            results.append(_measured(walk))
+            results.append(_measured_verdict(walk))
             step(f"{what}{_summary(results[-1])}")
 
         planned("")
@@ -387,7 +387,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
     return results
 
 
-def _measured(walk: Walk) -> dict[str, Any]:
+def _measured_verdict(walk: Walk) -> dict[str, Any]:
     """Return the verdict once the share of messages that cross is measured, or is not in time."""
     until = time.monotonic() + _REPORTED
     while walk.verdict()["measured_share"] is None and time.monotonic() < until:

@@ -141,7 +141,7 @@ class StormBench:
 
     def plans(self, shape: Shape) -> dict[str, Planned]:
         """Submit a topology, import it as Storm runs it, and plan each way."""
-        self._pace(0.0)
+        self._set_rate(0.0)
         parts = [dict(part) for part in shape.components]
         # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
@@ -181,7 +181,7 @@ class StormBench:
         placed.save(walk.file["plan"])
         walk.export()
         self._machines.limit(None)
-        self._pace(PACED)
+        self._set_rate(PACED)
         placement = load_placement(walk.exported)
         with Nimbus(self._cluster.url, PATIENCE) as nimbus:
             verdict = submit(nimbus, placement, LONG)
@@ -196,12 +196,12 @@ class StormBench:
             paced = self._measure(shape, seconds)
             workers = read_workers(self._folder / REPORTS, identity)
             crossed = crossing(workers, node_of, seconds)
-            self._pace(0.0)
+            self._set_rate(0.0)
             time.sleep(_SETTLED)
             full = self._measure(shape, seconds)
         finally:
             self._machines.limit(None)
-            self._pace(PACED)
+            self._set_rate(PACED)
         if isinstance(crossed, str):
             raise LabError(f"{shape.name}, {policy}: {crossed}")
         evaluation = evaluate(instance, placed)
@@ -228,7 +228,7 @@ class StormBench:
     def _acked(self, shape: Shape) -> Acked:
         return acked(self._cluster.url, shape.name)
 
-    def _pace(self, rate: float) -> None:
+    def _set_rate(self, rate: float) -> None:
         write_atomic(self._control, f"{rate:g}")
 
     def _walk(self, shape: Shape) -> Walk:

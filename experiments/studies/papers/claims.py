@@ -120,7 +120,7 @@ class Query:
     def __call__(self, *frames: pd.DataFrame) -> Finding:
         """Return what the tables that are needed say."""
         if self.others:
-            frames = (self._of_others(frames),)
+            frames = (self._claims_table(frames),)
         causes = [{"text": self.cause}] if isinstance(self.cause, str) else list(self.cause)
         parts = [] if isinstance(self.verdict, str) else list(self.verdict)
         texts = [self.text, *(cause["text"] for cause in causes)]
@@ -139,7 +139,7 @@ class Query:
         text, cause = (t and filled(t, values, self.id) for t in (self.text, cause))
         return Finding(verdict, text or "", cause, left_out, self.left_out_why)
 
-    def _of_others(self, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    def _claims_table(self, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return the table ``claims``."""
         import pandas as pd
 
@@ -167,7 +167,7 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     `path`: in the folder of the paper. Raises `KeyError`: a claim is about one that is not there,
     or has no SQL.
     """
-    document = _read(path)
+    document = _read_toml(path)
     queries: dict[str, Query] = {}
     for entry in sorted(document["claim"], key=lambda one: "claims" in one):  # others first
         if "sql" in entry:
@@ -191,10 +191,10 @@ def read_section(path: Path, name: str) -> dict[str, str]:
     ``setups`` says what the capital letters of set-ups mean, ``shown`` the titles of stored tables
     that the page shows whole.
     """
-    return dict(_read(path).get(name, {}))
+    return dict(_read_toml(path).get(name, {}))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
@@ -270,7 +270,8 @@ def no_longer_hold(judgements: Iterable[Judgement]) -> list[str]:
     judgements = list(judgements)
     lines = []
     committed = {
-        paper: _committed(paper) for paper in dict.fromkeys(one.claim.paper for one in judgements)
+        paper: _committed_verdicts(paper)
+        for paper in dict.fromkeys(one.claim.paper for one in judgements)
     }
     for one in judgements:
         row = _row(one)
@@ -296,7 +297,7 @@ def _row(one: Judgement) -> dict[str, str]:
     return {name: texts.get(value, value) for name, value in one.to_dict().items()}
 
 
-def _committed(paper: str) -> dict[str, dict[str, str]]:
+def _committed_verdicts(paper: str) -> dict[str, dict[str, str]]:
     path = PAPERS / paper / "verdicts.csv"
     if not path.is_file():
         return {}

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
                 done = run_figure(figure, args.output, reduced=args.reduced, quiet=quiet)
                 finished.append(done)
                 if not args.json:
-                    _tell(done)
+                    _print_figure(done)
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\ninterrupted: finished parts are stored in {args.output}; the same command goes on "
@@ -128,7 +128,7 @@ def _list(figures: Sequence[Figure], as_json: bool) -> None:
         sys.stdout.write(f"{figure.name:{width}}  {figure.title}\n")
 
 
-def _tell(finished: Made) -> None:
+def _print_figure(finished: Made) -> None:
     from experiments.studies.papers.figure import REDUCED, to_markdown
 
     lines = [f"{finished.figure.title}: {finished.figure.source}"]
@@ -164,7 +164,7 @@ def run_claims(args: argparse.Namespace) -> int:
         content = [one.to_dict() for one in judgements]
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
     else:
-        _tell_claims(papers, judgements)
+        _print_claims(papers, judgements)
     if args.write:
         for path in claims.write_verdicts(judgements):
             sys.stderr.write(f"{path}\n")
@@ -203,7 +203,7 @@ def run_tables(args: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def _tell_claims(papers: Sequence[str], judgements: Sequence[Judgement]) -> None:
+def _print_claims(papers: Sequence[str], judgements: Sequence[Judgement]) -> None:
     from experiments.studies.papers.claims import counts
 
     for one in judgements:

@@ -110,15 +110,15 @@ class Figure:
         """Draw a table on matplotlib axes: on a list of them where there are several panels."""
         from experiments.studies.papers.charts import draw_panels
 
-        with self._shown(table) as tables:
+        with self._tables_of(table) as tables:
             draw_panels(tables, self.panels, axes)
 
     def measured(self, table: pd.DataFrame) -> list[str]:
         """Return the sentences on a table."""
-        with self._shown(table) as tables:
+        with self._tables_of(table) as tables:
             return [sentence for sql, text in self.texts for sentence in tables.texts(sql, text)]
 
-    def _shown(self, table: pd.DataFrame) -> Tables:
+    def _tables_of(self, table: pd.DataFrame) -> Tables:
         frames = {"shown": table, **table.attrs.get("frames", {})}
         return Tables(frames, self.views, self.name)
 
@@ -164,7 +164,7 @@ def _figure(
 def _rows(paper: Path, entry: dict[str, Any], folder: Path, reduced: bool) -> pd.DataFrame | Frames:
     """Return the rows of an entry: made, or those that are in the folder."""
     if "tables" in entry:
-        return {name: _stored(paper.name, name, folder, reduced) for name in entry["tables"]}
+        return {name: _stored_table(paper.name, name, folder, reduced) for name in entry["tables"]}
     if "sweep" in entry:
         spec = load(paper / entry["sweep"], entry["reduced"] if reduced else None)
         return run_rows(spec, folder, wide=entry.get("wide", False))
@@ -176,7 +176,7 @@ def _rows(paper: Path, entry: dict[str, Any], folder: Path, reduced: bool) -> pd
     return rows
 
 
-def _stored(paper: str, name: str, folder: Path, reduced: bool) -> pd.DataFrame:
+def _stored_table(paper: str, name: str, folder: Path, reduced: bool) -> pd.DataFrame:
     """Return a table of the paper, made where the folder has it not."""
     import pandas as pd
 

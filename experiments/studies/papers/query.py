@@ -102,7 +102,7 @@ class Tables:
         import duckdb
 
         try:
-            for name in self._needed(sql):
+            for name in self._needed_views(sql):
                 kind = f"MACRO {name} AS TABLE" if "(" in name else f"VIEW {name} AS"
                 self.db.execute(f"CREATE {kind} {self.views[name]}")
                 self.created.add(name)
@@ -110,7 +110,7 @@ class Tables:
         except duckdb.Error as error:
             raise LookupError(f"{self.who}: {error}") from error
 
-    def _needed(self, sql: str) -> list[str]:
+    def _needed_views(self, sql: str) -> list[str]:
         """Return the views that a query names, after those that they name themselves."""
         needed: list[str] = []
 

@@ -194,7 +194,7 @@ class Goals:
         others = [one for one in order if one != b]
         ends = ([b], others) if lower else (others, [b])
         leads = name in ("nw_out", "cpu", LEADERS)
-        if leads and self._lead_elsewhere(goal, ends[0], None if lower else b):
+        if leads and self._move_leadership(goal, ends[0], None if lower else b):
             return True
         if name == LEADERS:
             return False
@@ -207,7 +207,7 @@ class Goals:
         for p in sorted(shares, key=lambda p: (-shares[p][k], p)):
             yield p, shares[p]
 
-    def _moves_well(self, goal: Goal, source: int, target: int, share: Floats) -> bool:
+    def _accepts_move(self, goal: Goal, source: int, target: int, share: Floats) -> bool:
         """Whether a move is the goal's own and accepted: neither end leaves its limits by it."""
         k, low, high = goal
         load = self.state.load
@@ -221,14 +221,14 @@ class Goals:
         for source in sources:
             for p, share in self._replicas(goal[0], source):
                 for target in targets:
-                    if not self._moves_well(goal, source, target, share):
+                    if not self._accepts_move(goal, source, target, share):
                         continue
                     if self.state.fits_racks(p, target, source):
                         self.state.move(p, source, target)
                         return True
         return False
 
-    def _lead_elsewhere(self, goal: Goal, sources: list[int], target: int | None) -> bool:
+    def _move_leadership(self, goal: Goal, sources: list[int], target: int | None) -> bool:
         state = self.state
         for source in sources:
             for p, _ in self._replicas(goal[0], source):
@@ -236,7 +236,7 @@ class Goals:
                     continue
                 change = state.leads[p] - state.follows[p]
                 for b in state.lists[p][1:]:
-                    if target in (None, b) and self._moves_well(goal, source, b, change):
+                    if target in (None, b) and self._accepts_move(goal, source, b, change):
                         state.lead(p, b)
                         return True
         return False
@@ -255,7 +255,7 @@ class Goals:
                 for q, other in smaller:
                     if other[k] >= share[k]:
                         break
-                    if q == p or not self._moves_well(goal, b, target, share - other):
+                    if q == p or not self._accepts_move(goal, b, target, share - other):
                         continue
                     if state.fits_racks(q, b, target):
                         state.move(p, b, target)

@@ -121,12 +121,12 @@ def solved(entry: dict[str, Any], most: int | None = None, **given: Any) -> Rows
     """Do the runs of an entry, and yield what its SQL says of them."""
     parameters = {**entry.get("parameters", {}), **given}
     run = function_of(entry.get("run", "registry:run_of"))
-    warm = [*keys(_filled(entry.get("warm", []), parameters))]
+    warm = [*keys(_with_parameters(entry.get("warm", []), parameters))]
     for key in warm:
         run(**key)
     runs: list[dict[str, Any]] = []
-    for key in islice(keys(_filled(entry["each"], parameters)), most):
-        row = apart(_after, run, warm, key) if key.pop("alone", False) else run(**key)
+    for key in islice(keys(_with_parameters(entry["each"], parameters)), most):
+        row = apart(_run_after, run, warm, key) if key.pop("alone", False) else run(**key)
         if row and entry.get("told"):
             print(row, file=sys.stderr, flush=True)
         runs += [{"number": len(runs), **row}] if row else []
@@ -145,7 +145,7 @@ def _table(sql: str, runs: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         return db.execute(sql).fetchall()
 
 
-def _after(
+def _run_after(
     run: Callable[..., Any], warm: list[dict[str, Any]], key: dict[str, Any]
 ) -> dict[str, Any] | None:
     """Return the row of a run after others, which are not counted."""
@@ -155,12 +155,12 @@ def _after(
     return row
 
 
-def _filled(value: Any, parameters: dict[str, Any]) -> Any:
+def _with_parameters(value: Any, parameters: dict[str, Any]) -> Any:
     """Return a value with parameters in place of their names."""
     if isinstance(value, dict):
-        return {key: _filled(one, parameters) for key, one in value.items()}
+        return {key: _with_parameters(one, parameters) for key, one in value.items()}
     if isinstance(value, list):
-        return [_filled(one, parameters) for one in value]
+        return [_with_parameters(one, parameters) for one in value]
     named = isinstance(value, str) and value.startswith("$")
     return parameters[value[1:]] if named else value
 
@@ -266,14 +266,14 @@ def timings(names: Sequence[str] = ()) -> list[Timing]:
 
 def text(table: dict[str, Any]) -> str:
     """Return a table in Markdown under its title."""
-    cells = [[_shown(cell) for cell in row] for row in table["rows"]]
+    cells = [[_cell_text(cell) for cell in row] for row in table["rows"]]
     head = f"### {table['name']}: {table['title']}\n\n"
     if table["aim"]:
         head += f"Aim: {table['aim']}.\n\n"
     return head + markdown(table["columns"], cells, right=())
 
 
-def _shown(cell: object) -> str:
+def _cell_text(cell: object) -> str:
     """Return a cell; what is not known stays empty."""
     if cell is None or cell != cell:
         return ""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.sweep import isolation as worker
-from experiments.sweep.execution import _carried
+from experiments.sweep.execution import _instances_in_chunks
 from experiments.sweep.isolation import (
     Answer,
     Call,
@@ -90,9 +90,9 @@ def test_instances_of_few_chunks_go_with_them(make_spec: Callable[..., Spec]) ->
     ).runs
     sha256, packed = runs[0].instance.sha256, runs[0].instance.packed
     chunks, known = [runs[:2], runs[2:]], {sha256: packed}
-    assert _carried(chunks, known, 1) == frozenset()  # every worker needs it: broadcast
-    assert _carried(chunks, {sha256: packed * 100_000}, 2) == frozenset()  # large
-    carried = _carried(chunks, known, 2)
+    assert _instances_in_chunks(chunks, known, 1) == frozenset()  # every worker needs it: broadcast
+    assert _instances_in_chunks(chunks, {sha256: packed * 100_000}, 2) == frozenset()  # large
+    carried = _instances_in_chunks(chunks, known, 2)
     assert carried == {sha256}
     kept: list[dict[str, Any]] = []
     packages = [pack_chunk(chunk, carried) for chunk in chunks]

@@ -34,7 +34,7 @@ def test_the_disk_with_the_least_room_is_named(
 ) -> None:
     free = {"/out": 2_000_000, "/tmp": 500_000}
     real = shutil.disk_usage
-    monkeypatch.setattr(failures, "_room", lambda path: free[str(path)])
+    monkeypatch.setattr(failures, "_free_bytes", lambda path: free[str(path)])
     error = full_disk({"--output": Path("/out"), "TMPDIR": Path("/tmp")})
     assert str(error) == (
         "TMPDIR: '/tmp' is on a disk that is full, or was just now: 0.5 MB are free (make room "
@@ -42,8 +42,8 @@ def test_the_disk_with_the_least_room_is_named(
     )
     assert error.exit_code == 2
     monkeypatch.undo()
-    assert failures._room(tmp_path) <= real(tmp_path).total
-    assert failures._room(tmp_path / "none") == 1 << 62
+    assert failures._free_bytes(tmp_path) <= real(tmp_path).total
+    assert failures._free_bytes(tmp_path / "none") == 1 << 62
 
 
 @pytest.mark.parametrize("where", ["reading", "writing"])
@@ -73,7 +73,7 @@ def test_a_disk_that_fills_while_an_archive_is_unpacked(
     def fails(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("experiments.traces.files._copy", fails)
+    monkeypatch.setattr("experiments.traces.files._unpack_member", fails)
     with pytest.raises(InvalidInput, match=r"--scratch: .* is on a disk that is full"):
         unpack(tmp_path / "a.zip", tmp_path / "there", ".csv")
     assert list((tmp_path / "there").iterdir()) == []

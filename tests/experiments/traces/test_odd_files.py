@@ -115,7 +115,7 @@ def test_what_spark_passes_over_is_no_part_of_the_manifest(
 
     write(tmp_path / "in" / "1.csv", HEADER + LINES[0])
     write(tmp_path / "in" / "d=1" / "2.csv", HEADER + LINES[1])
-    monkeypatch.setattr(locating, "_expanded", lambda files, match, *_: [match])
+    monkeypatch.setattr(locating, "_expand_match", lambda files, match, *_: [match])
     with pytest.raises(InvalidInput, match=r"means /.*/in/1\.csv too, and Spark passes over"):
         traced(tmp_path, "in", format="csv")
     assert not (tmp_path / "out" / "trace.json").exists()

@@ -132,7 +132,7 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
 
 def periods(seed: int, moves: int, count: int) -> list[Row]:
     """Follow Real Job 1's shape, with synthetic loads, under a budget of moves."""
-    rows = _followed(seed, moves, count, rest="outside")
+    rows = _follow_budget(seed, moves, count, rest="outside")
     return [{key: row[key] for key in ("period", "distance", "migrations")} for row in rows]
 
 
@@ -193,10 +193,10 @@ def quick_ways(instance: Instance, seconds: Sequence[float]) -> list[Row]:
     values[-1] = search.objective.value if search.objective else None
     bounds = _entries_at(search.trace, seconds, 2)
     ways = {"Flux": levels, "balance-search": values, "proven bound": bounds}
-    return _over_time(ways, seconds)
+    return _rows_over_time(ways, seconds)
 
 
-def _over_time(ways: Mapping[str, list[float | None]], seconds: Sequence[float]) -> list[Row]:
+def _rows_over_time(ways: Mapping[str, list[float | None]], seconds: Sequence[float]) -> list[Row]:
     """Return a row a way and time."""
     return [
         {"way": way, TIME: moment, "distance": value}
@@ -227,7 +227,7 @@ def traced(instance: Instance, solver: str, warm: bool, seconds: Sequence[float]
     )
     values = _entries_at(solution.trace, seconds, 1)
     values[-1] = solution.objective if values[-1] is None else values[-1]
-    return _over_time({f"{solver}, {'warm' if warm else 'cold'}": values}, seconds)
+    return _rows_over_time({f"{solver}, {'warm' if warm else 'cold'}": values}, seconds)
 
 
 ROUND, OVERLOADED = "round", "overloaded nodes"
@@ -293,10 +293,10 @@ PERIODS = 13  # The first is where the load distance starts, and is left out of 
 def budget_periods(seed: int, budget: int) -> list[Row]:
     """Follow the same periods with each budget, of 300 key groups."""
     name = "unrestricted" if budget == 300 else str(budget)
-    return [{**row, "maxMigrations": name, "seed": seed} for row in _followed(seed, budget)]
+    return [{**row, "maxMigrations": name, "seed": seed} for row in _follow_budget(seed, budget)]
 
 
-def _followed(seed: int, budget: int, count: int = PERIODS, **given: Any) -> list[Row]:
+def _follow_budget(seed: int, budget: int, count: int = PERIODS, **given: Any) -> list[Row]:
     periods = joint_periods(
         seed, count, nodes=20, key_groups=15, operators=2, one_to_one=0.0, varies=20.0,
         max_migrations=budget, **given,
@@ -426,7 +426,7 @@ def scale_outs(seed: int, plan_first: bool) -> Row:
     """Nodes added on a short day, decided on planned loads or on those that run."""
     setting = Setting(day_periods(seed, **DAY, utilisation=80.0), CostModel(0.1, 0.1))
     options: Row = {"scaling": adds_for_the_hottest, "plan_first": plan_first}
-    added = _summed("added", setting, "balance-search", seed, **options)
+    added = _column_sum("added", setting, "balance-search", seed, **options)
     return {"seed": seed, "plan first": plan_first, "added": added}
 
 
@@ -441,11 +441,11 @@ def node_periods(seed: int, policy: str, serialise: float) -> Row:
     per_rate = serialise * periods[0].totals[0] / periods[0].total_traffic
     setting = Setting(periods, CostModel(per_rate / 2, per_rate / 2))
     scaling = ScalingChoice("utilisation").make()
-    total = _summed("nodes", setting, policy, seed, scaling=scaling)
+    total = _column_sum("nodes", setting, policy, seed, scaling=scaling)
     return {"node periods": total}
 
 
-def _summed(column: str, setting: Setting, policy: str, seed: int, **options: Any) -> int:
+def _column_sum(column: str, setting: Setting, policy: str, seed: int, **options: Any) -> int:
     """Return the sum of a column over all periods."""
     planner = read_policy(policy, seed, costs=setting.costs, **options)
     state, total = first_state(setting, planner), 0

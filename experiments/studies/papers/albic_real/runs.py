@@ -54,7 +54,7 @@ def first_days(
     periods = load_trace(trace.path, placement, most=most)
     names = {*POLICIES.names(), *method_names()}
     policies = tuple(name for name in policies if name.partition(":")[0] in names)
-    if placement is None and (stored := _stored(folder, policies, len(periods))):
+    if placement is None and (stored := _longer_replay_rows(folder, policies, len(periods))):
         return pd.DataFrame(stored)
     # a replay of all periods has the plain name: figures and longer tables find it
     whole = len(trace.manifest.periods)
@@ -64,7 +64,7 @@ def first_days(
     return pd.DataFrame(list(run_replay(periods, folder / name, options, quiet=False).rows))
 
 
-def _stored(folder: Path, policies: Sequence[str], most: int) -> list[dict[str, Any]]:
+def _longer_replay_rows(folder: Path, policies: Sequence[str], most: int) -> list[dict[str, Any]]:
     """Return the first rows of every policy where a longer replay has them, else none."""
     longer = [p for p in folder.glob("replay*") if p.name.removeprefix("replay-").isdigit()]
     rows: list[dict[str, Any]] = []

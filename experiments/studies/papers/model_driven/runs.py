@@ -105,7 +105,7 @@ class Predicted:
 
 def slots(dag: str, rate: float, pair: str) -> Row:
     """Slots and threads of a plan of Figures 7 and 8, and its predicted rates."""
-    instance, plan, row = _planned(dag, rate, pair)
+    instance, plan, row = _plan_and_row(dag, rate, pair)
     predicted = Predicted(instance, plan)
     return row | {
         "slots": row["allocated"] + row["extra"], "threads": sum((plan.threads or {}).values()),
@@ -117,7 +117,7 @@ def slots(dag: str, rate: float, pair: str) -> Row:
     }  # fmt: skip
 
 
-def _planned(dag: str, rate: float, pair: str, **options: Any) -> tuple[Instance, Plan, Row]:
+def _plan_and_row(dag: str, rate: float, pair: str, **options: Any) -> tuple[Instance, Plan, Row]:
     """Return a plan, and the columns that every row has."""
     instance = dag_at(dag, rate)
     plan = plan_of(instance, pair, **options)
@@ -140,7 +140,7 @@ def weights(
         pair, choice = LSA_RSM, f"weights {'/'.join(map(str, weights))}, {rule}"
         named_weights = zip(("w_memory", "w_cpu", "w_network"), map(float, weights), strict=True)
         options = {**dict(named_weights), "slot_rule": rule}
-    instance, plan, row = _planned(dag, rate, pair, **options)
+    instance, plan, row = _plan_and_row(dag, rate, pair, **options)
     predicted = Predicted(instance, plan)
     head = {key: row.pop(key) for key in ("DAG", "rate", "pair")}
     rates = {"predicted": predicted.capacity, "predicted, shuffled": predicted.shuffled}
@@ -356,7 +356,7 @@ def peak(task: SlotTask, threads: int) -> float:
     return min(threads / (core + task.wait), 1 / core, task.outside_rate)
 
 
-def _following(counts: tuple[int, ...], threads: float) -> float:
+def _next_count(counts: tuple[int, ...], threads: float) -> float:
     """Return the thread count that is tried next, one beyond all after the last."""
     return next((count for count in counts if count > threads), threads + 1000)
 
@@ -371,7 +371,7 @@ def phase(task: str, seed: int) -> Iterator[Row]:
     for point in model_task(
         trials,
         rate_step=lambda rate: max(1.0, rate * FINER),
-        thread_step=partial(_following, counts),
+        thread_step=partial(_next_count, counts),
         max_threads=counts[-1],
     ):
         true = peak(slot_task, point.threads)
