@@ -145,9 +145,11 @@ def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> d
     step = 1.0 if is_whole(rule) else _each(atoms.instance, r)
     total = rounded_up(sum(by.values()) * more, step)
     if rule not in _SHARED or len(some) == 1:
-        return {atom: rounded_up(amount * more, step) for atom, amount in by.items()}
-    values = np.asarray(LIMITS[rule].value(atoms.instance), float)
-    current = values[atoms.index[some], r] if r >= 0 else values[atoms.index[some]]
+        raises = {atom: rounded_up(amount * more, step) for atom, amount in by.items()}
+        if is_least(atoms.instance, rule):  # what rounding adds must not take it below 0
+            raises = {atom: min(up, _limits(atoms, [atom], r)[0]) for atom, up in raises.items()}
+        return raises
+    current = _limits(atoms, some, r)
     current = np.where(np.isfinite(current), np.maximum(current, 0.0), 0.0)
     part = total * (
         current / current.sum() if current.sum() > 0 else np.full(len(current), 1 / len(current))
@@ -156,6 +158,13 @@ def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> d
         # rounding the cumulated sums gives whole steps that still add up to the total
         part = step * np.diff(np.round(np.cumsum(part / step)), prepend=0.0)
     return {atom: up for atom, up in zip(some.tolist(), part.tolist(), strict=True) if up > 0}
+
+
+def _limits(atoms: Atoms, some: Ids | list[int], r: int) -> NDArray[np.float64]:
+    """Return the limits of rule instances of one sort, as the file has them."""
+    rule = atoms.kinds[atoms.kind[some[0]]].rule
+    values = np.asarray(LIMITS[rule].value(atoms.instance), float)[atoms.index[some]]
+    return values[:, r] if r >= 0 else values
 
 
 def _to_one_limit(

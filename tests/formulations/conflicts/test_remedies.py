@@ -148,7 +148,7 @@ def test_a_parallelism_that_helps(more: Any, remedy: Any, words: str) -> None:
     case = document([{"id": "n0"}], [], operators=[operator], resources=["cpu", "memory"])
     (first,) = why_infeasible(case, _SECONDS).relaxation
     assert (first.rule, first.where, first.to) == remedy
-    assert words in broken(Placement(case, np.zeros(2, np.int32)))[0].where
+    assert words in broken(Placement(case, np.zeros(2, np.int32)))[0].remark
 
 
 @pytest.mark.parametrize("unit", [1e9, 1e3, 1.0, 1e-3])
@@ -250,7 +250,7 @@ def test_where_a_few_nodes_are_excluded_these_are_named() -> None:
     }
 
 
-_WITH_ENOUGH = (212, 220, 250, 256, 261)
+_WITH_ENOUGH = (212, 220, 250, 256, 261, 366)
 """Seeds of small instances of which one remedy or more is enough."""
 
 

@@ -69,5 +69,5 @@ def test_it_judges_load_distance_in_any_unit() -> None:
 def test_what_has_no_value_is_refused() -> None:
     assert {"price", "slots"}.isdisjoint(JUDGED)
     for objective in ("max_link_utilisation", "slots_used"):
-        with pytest.raises(UnsuitableMethod, match=f"{objective}.*is unknown"):
+        with pytest.raises(UnsuitableMethod, match=f"{objective}.*has no value"):
             solve(instance(), "imc-brute", objective=objective)

@@ -73,7 +73,7 @@ def _placed(instance: Instance, assignment: object) -> Instance:
 @pytest.mark.parametrize("name", ["imc-exact", "imc-search", "top-down", "joint-milp"])
 def test_what_goes_on_from_its_own_finds_refuses(name: str) -> None:
     made = generate("random_graphs")
-    with pytest.raises(InvalidInput, match=r"'none' is not for .*that can: bal"):
+    with pytest.raises(InvalidInput, match=r"'none' is not supported by .*that can: bal"):
         solve(made, name, starts=NONE)
 
 
