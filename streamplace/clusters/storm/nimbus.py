@@ -195,6 +195,10 @@ class Nimbus:
         """End a topology once its spouts have been silent for as long as its messages may take."""
         self._ask("killTopology", name)
 
+    def set_active(self, name: str, *, active: bool) -> None:
+        """Let the spouts of a topology send, or stop them; bolts go on."""
+        self._ask("activate" if active else "deactivate", name)
+
     def rebalance(self, name: str, workers: int) -> None:
         """Let all executors of a topology be placed anew, at once."""
         options = self._types.RebalanceOptions(wait_secs=0, num_workers=workers)

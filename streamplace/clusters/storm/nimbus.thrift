@@ -73,6 +73,8 @@ service Nimbus {
     throws (1: AuthorizationException aze, 2: KeyNotFoundException knf),
   binary downloadBlobChunk(1: string session) throws (1: AuthorizationException aze),
   void killTopology(1: string name) throws (1: NotAliveException e, 2: AuthorizationException aze),
+  void activate(1: string name) throws (1: NotAliveException e, 2: AuthorizationException aze),
+  void deactivate(1: string name) throws (1: NotAliveException e, 2: AuthorizationException aze),
   void rebalance(1: string name, 2: RebalanceOptions options)
     throws (1: NotAliveException e, 2: InvalidTopologyException ite, 3: AuthorizationException aze)
 }

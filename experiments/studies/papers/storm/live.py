@@ -21,10 +21,11 @@ import pandas as pd
 
 from experiments.studies.lab.plans import random_places
 from experiments.studies.lab.runner import LabError, Walk, run_lab, tell, wait_until
-from experiments.studies.lab.storm import SUPERVISORS, StormCluster, placed
+from experiments.studies.lab.storm import PATIENCE, SUPERVISORS, StormCluster, placed
 from experiments.studies.lab.storm_plugin import STORM
 from experiments.studies.papers.tables import store_table
 from optim import Instance, Plan, solve
+from streamplace.clusters.storm.nimbus import Nimbus
 
 COUNT, RATE, SPOUTS = 4_000, 50, 2  # Tuples of an executor of the spout, and its tuples/s.
 RESCHEDULINGS = 2
@@ -44,9 +45,15 @@ def ledgered(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
-    """Reschedule a topology while it works off its tuples; return what came out."""
-    name = f"acked{ackers}"
+def moved(
+    cluster: StormCluster, folder: Path, ackers: int, *, drained: bool = False
+) -> dict[str, Any]:
+    """Reschedule a topology while it works off its tuples; return what came out.
+
+    `drained`: the spouts are stopped first, until all that they sent has come out, as in the task
+        allocation paper, section 6.
+    """
+    name = f"acked{ackers}{'-drained' * drained}"
     ledger = folder / f"ledger-{name}"
     ledger.mkdir(exist_ok=True)
     for file in ledger.iterdir():
@@ -58,27 +65,44 @@ def moved(cluster: StormCluster, folder: Path, ackers: int) -> dict[str, Any]:
     walk.read(cpu="requested", topology=name, interval=0)
     instance, rng = Instance.load(walk.file["instance"]), np.random.default_rng(ackers)
     restarts = 0
+
+    def sent() -> list[int]:
+        files = [ledger / f"acked-{i}" for i in range(SPOUTS)]
+        return [int(f.read_text() or 0) if f.exists() else 0 for f in files]
+
     for _ in range(RESCHEDULINGS):
         Plan.from_indices(instance, *random_places(instance, rng)).save(walk.file["plan"])
         walk.export()
+        if drained:
+            _set_active(cluster, name, active=False)
+            wait_until(lambda: len(received(ledger)) == sum(sent()), f"{name} is drained")
         verdict = placed(cluster.url, walk)
         if not verdict.holds:
             raise LabError(verdict.text())
+        if drained:
+            _set_active(cluster, name, active=True)
         restarts += 1
         time.sleep(5.0)
 
     def done() -> bool:
-        files = [ledger / f"acked-{i}" for i in range(SPOUTS)]
-        return all(f.exists() and int(f.read_text() or 0) >= COUNT for f in files)
+        return min(sent()) >= COUNT
 
     wait_until(done, f"all tuples of {name} are acked")
     time.sleep(10.0)  # what is under way without ackers
     counts = received(ledger)
     cluster.end(name)
     return {
-        "acked": ackers > 0, "reschedulings": restarts, "tuples_in": SPOUTS * COUNT,
-        "tuples_out": len(counts), "out_again": sum(counts.values()) - len(counts),
+        "acked": ackers > 0, "drained": drained, "reschedulings": restarts,
+        "tuples_in": SPOUTS * COUNT, "tuples_out": len(counts),
+        "out_again": sum(counts.values()) - len(counts),
     }  # fmt: skip
+
+
+def _set_active(cluster: StormCluster, name: str, *, active: bool) -> None:
+    """Let the spouts send or stop them; a stopped one notices within seconds."""
+    with Nimbus(cluster.url, PATIENCE) as nimbus:
+        nimbus.set_active(name, active=active)
+    time.sleep(10.0)
 
 
 def received(ledger: Path) -> Counter[int]:
@@ -149,7 +173,9 @@ def work(folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
     with StormCluster(folder) as cluster:
         cluster.start_all()
         for table, other, rows in (
-            ("live-moves", "task_allocation", (moved(cluster, folder, n) for n in (1, 0))),
+            ("live-moves", "task_allocation",
+             (moved(cluster, folder, ackers, drained=drained)
+              for ackers, drained in ((1, False), (0, False), (0, True)))),
             ("live-monitoring", "elastic_allocator",
              (monitored(cluster, folder, often) for often in (False, True))),
         ):  # fmt: skip
