@@ -161,7 +161,7 @@ def test_a_whole_relaxation_is_rounded_to_itself() -> None:
     assert found is not None
     x = built.write(found)
     assert x is not None
-    at = replace(best, worth=np.where(x > 0.5, 1.0 + x, 0.0))
+    at = replace(best, scores=np.where(x > 0.5, 1.0 + x, 0.0))
     assert np.array_equal(rounded(built, at, np.random.default_rng(1)), found)
 
 
