@@ -155,7 +155,6 @@ class _Solve:
         self.outcome = Outcome(Termination.TIME_LIMIT)
         self.node: Ints | None = None
         self.values: tuple[float, ...] = ()
-        self.held = 0
 
     def starts(self) -> list[Ints]:
         """Return the starts that are feasible, identical nodes numbered as the model wants."""

@@ -151,9 +151,7 @@ def _crossing(
     if not workers:
         return f"{reports} holds no report of {running.id} ({REPORTERS}: Storm 2.1 reads none)"
     ages = {w: up[node, w[1]] for w, node in node_of.items() if (node, w[1]) in up}
-    return crossing(
-        read_workers(reports, running.id), node_of, oldest=oldest_at_report(ages, settings)
-    )
+    return crossing(workers, node_of, oldest=oldest_at_report(ages, settings))
 
 
 def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
