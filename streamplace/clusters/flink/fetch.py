@@ -57,7 +57,9 @@ Sample = dict[int, dict[str, float]]
 _TIME = "Status.JVM.CPU.Time"
 """Processor time of a task manager's process, ns."""
 _TIMES, _CORES = 1.5, 0.1
-"""Busy time that is warned of: so many times what the process used, and so many cores more."""
+"""Busy time that is waiting in part: so many times what the process used, so many cores more."""
+_FULL = 0.8
+"""Share of time busy from which on a subtask may be what holds its senders back."""
 _PROCESS = "process of "
 
 
@@ -87,8 +89,8 @@ def two_readings(
     """Return two answers, at least an interval apart, each from a store that was just filled.
 
     The third is how many seconds passed between them. Where the first is empty, as nothing is
-    measured, it is the only one. Where some subtasks stand still in the second or are not in it, as
-    a busy task manager was not read in time, it is asked once more.
+    measured, it is the only one. Where subtasks stand still in the second or are not in it, as busy
+    task managers were not read in time, it is asked once more.
 
     `ask`, `wake`: ask for everything, and for anything.
     `interval`: of the store, s.
@@ -141,9 +143,8 @@ def difference(first: Sample, second: Sample, passed: float = math.inf) -> tuple
 
 
 def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
-    """Whether some subtasks ran on from answer to answer, and others stood still or are gone."""
-    ran = [span > 0 for span in _spans(first, second)]
-    return any(ran) and (not all(ran) or _lost(first, second) > 0)
+    """Whether some subtasks stood still from answer to answer, or are gone."""
+    return not all(_spans(first, second)) or _lost(first, second) > 0
 
 
 def _lost(first: dict[str, Sample], second: dict[str, Sample]) -> int:
@@ -199,7 +200,7 @@ def warn_of_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledg
     `used` are cores in use, by task manager.
     """
     busy = _busy(jobs)
-    if waiting := [m for m in used if busy.get(m, 0.0) > max(_TIMES * used[m], used[m] + _CORES)]:
+    if waiting := _waiting(used, busy):
         worst = max(waiting, key=lambda name: busy[name] / used[name])
         ledger.warn(
             f"on {len(waiting)} of {len(used)} task managers subtasks are busy for longer than "
@@ -209,14 +210,23 @@ def warn_of_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledg
         )
 
 
+def _waiting(used: Mapping[str, float], busy: Mapping[str | None, float]) -> list[str]:
+    """Return the task managers whose subtasks are busy for longer than their process computes."""
+    return [m for m in used if busy.get(m, 0.0) > max(_TIMES * used[m], used[m] + _CORES)]
+
+
 def share_processors(
     used: Mapping[str, float],
     standing: float,
+    managers: Sequence[pages.TaskManager],
     jobs: Sequence[Job],
     others: Sequence[Job],
     ledger: Ledger,
 ) -> None:
     """Let the subtasks of a task manager share what its process computes, as they are busy.
+
+    Where they wait for a processor, and hold senders back by it, the process gets no more than it
+    computes (`TaskManager.reached`), whatever the task manager is configured for.
 
     `used`, `standing`: cores in use, by task manager, and what of them no subtask causes.
     `others`: jobs that run and are not imported.
@@ -233,6 +243,11 @@ def share_processors(
         reason = f"{manager} uses no more than that ({used[manager]:.3g} cores) while its tasks run"
         ledger.problem("--option standing", standing, reason, "measure it while nothing flows")
     ledger.check()
+    held = [job for job in jobs if job.pressed]
+    full = {s.place[0] for s in _subtasks(held) if (s.busy or 0.0) >= _FULL}
+    limited = full.intersection(_waiting(used, busy))
+    for node in managers:
+        node.reached = used[node.id] if node.id in limited else None
     for subtask in _subtasks(jobs):
         place = subtask.place[0]
         if place is not None and place in used and subtask.busy:

@@ -97,7 +97,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
     ledger.check()
     if request.options["cpu"] == "process":
-        share_processors(used, request.options["standing"], jobs, others, ledger)
+        share_processors(used, request.options["standing"], managers, jobs, others, ledger)
     else:
         warn_of_waiting(used, jobs, ledger)
     return build_document(managers, jobs, others, request.options, ledger)

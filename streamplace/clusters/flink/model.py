@@ -5,11 +5,11 @@ What task managers run on: cores, links and racks of their hosts.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import ChainMap, Counter
 from itertools import islice
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -175,8 +175,6 @@ def _read_file(name: str) -> dict[str, _Host]:
 MB = 1e6
 _MOST_PAIRS = 1_000_000
 """Pairs of tasks between which traffic is written."""
-_PRESSED = 0.1
-"""Share of time under back-pressure from which on Flink's own pages call it low, not none."""
 _UNEVEN = 1.1
 """Most key groups of a subtask, by the mean, from which on a warning is due."""
 _NAMED = 5
@@ -368,8 +366,7 @@ def _warn_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
     for job in jobs:
         for vertex in job.vertices.values():
             _warn_of_ended(vertex, ledger)
-        pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
-        if names := [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]:
+        if names := [f"{title} {share:.0%}" for title, share in job.pressed.items()]:
             ledger.warn(
                 f"{job.name} is back-pressured ({listed(names, _NAMED)} of the time): it is "
                 "at its limit, and the rates are what it carries, not what arrives"
@@ -393,12 +390,6 @@ def _warn_of_ended(vertex: Vertex, ledger: Ledger) -> None:
             f"{vertex.title}: of {vertex.parallelism} subtasks {ended}: no CPU, slot or "
             f"traffic of theirs is counted, though a new start runs them again{advice}"
         )
-
-
-def _pressure(vertex: Vertex) -> float | None:
-    """Return the share of time its running subtasks are held by back-pressure."""
-    shares = [share for share in vertex.rates("held") if share is not None]
-    return fmean(shares) if shares else None
 
 
 def _warn_of_key_groups(vertex: Vertex, ledger: Ledger) -> None:
@@ -490,7 +481,7 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
     reads = any(sender for vertex in unit.vertices for sender in vertex.inputs)
     role = {} if reads else {"role": "source"}
     labels = {f"vertex {vertex.id}": vertex.name for vertex in unit.vertices}
-    if pressed := [x for vertex in unit.vertices if (x := _pressure(vertex)) is not None]:
+    if pressed := [x for vertex in unit.vertices if (x := vertex.pressure) is not None]:
         labels["back-pressured"] = f"{max(pressed):.2f}"
     if most := [vertex.most for vertex in unit.vertices if vertex.most]:
         labels["max parallelism"] = str(min(most))
@@ -642,6 +633,13 @@ def _node(
     if not cores:
         remedy = "--option hosts=FILE sets them"
         ledger.warn(f"{manager.id} reports no cores: its CPU is unbounded ({remedy})")
+    if manager.reached is not None and manager.reached < (cores or math.inf):
+        ledger.warn(
+            f"{manager.id}: its subtasks hold their senders back, and its process computes "
+            f"{manager.reached:.2g} cores{f' of {cores:.2g}' if cores else ''}: that counts as its "
+            "capacity, as it gets no more from its machine (or waits for something outside)"
+        )
+        cores = manager.reached
     capacity = {**({"cpu": cores} if cores else {}), **({} if room is None else {"slot": room})}
     entry = {"id": manager.id, "capacity": capacity, **hosts.describe(manager)}
     if manager.blocked is True:

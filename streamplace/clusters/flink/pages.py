@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cached_property
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import AliasChoices, Field
@@ -57,6 +58,8 @@ MOST_SUBTASKS = 1_000_000
 _UNASSIGNED = "(unassigned)"
 MEAN = 60.0
 """Flink's own rates are means over so many seconds."""
+_PRESSED = 0.1
+"""Share of time under back-pressure from which on Flink's own pages call it low, not none."""
 _MEASURES = {
     "busyTimeMsPerSecond": ("busy", 1e-3, 1.0),
     "backPressuredTimeMsPerSecond": ("held", 1e-3, 1.0),
@@ -193,6 +196,12 @@ class Vertex(_Page):
         """Return a figure a second of each subtask that has not ended, ``None`` where unknown."""
         return [subtask.rate(name) for subtask in self.everyone() if not subtask.ended]
 
+    @property
+    def pressure(self) -> float | None:
+        """The share of time its running subtasks are held by back-pressure."""
+        shares = [share for share in self.rates("held") if share is not None]
+        return fmean(shares) if shares else None
+
     def total(self, name: str) -> float | None:
         """Return a figure a second of all subtasks; unknown ones count as the mean of the others.
 
@@ -268,6 +277,12 @@ class Job(Listed):
         return [subtask for vertex in self.vertices.values() for subtask in vertex.everyone()]
 
     @property
+    def pressed(self) -> dict[str, float]:
+        """The share of time that vertices are held by back-pressure, by title, where it shows."""
+        shares = {vertex.title: vertex.pressure or 0.0 for vertex in self.vertices.values()}
+        return {title: share for title, share in shares.items() if share > _PRESSED}
+
+    @property
     def all_run(self) -> bool:
         """Whether all of its subtasks run or have finished, by the job's page."""
         states = {state for vertex in self.entries for state in vertex.states}
@@ -319,6 +334,7 @@ class TaskManager(_Page):
     hardware: _Resource | None = None
     cpuCores: MaybeNumber = None
     blocked: Any = False
+    reached: float | None = filled()  # Cores that its process gets, where that is less than it has.
 
     @property
     def configured(self) -> float | None:

@@ -239,6 +239,37 @@ def test_subtasks_share_what_their_process_computes(
     assert not [text for text in made.ledger.warnings if "their process" in text]
 
 
+@pytest.mark.parametrize(
+    ("held", "busy", "cores", "capacity"),
+    # held back and waiting; nothing held; nobody full; a process that computes while it is busy
+    [(0.7, 0.95, 0.4, 0.4), (0.0, 0.95, 0.4, 4.0), (0.7, 0.5, 0.4, 4.0), (0.7, 0.95, 3.9, 4.0)],
+)
+def test_a_process_that_gets_no_more_than_it_computes_is_full(
+    serve: Callable[..., str], store: Store, held: float, busy: float, cores: float, capacity: float
+) -> None:
+    """What a job carries at its limit is what its placement carries, also of configured cores."""
+    documents = with_processor(store, cores)
+    for vertex, of, pressed, works in ((SOURCE, 2, held, 0.1), (MAP, 4, 0.0, busy)):
+
+        def at(age: float, of: int = of, pressed: float = pressed, works: float = works) -> Any:
+            entries = counters(age, 5e5, 1.5e6, works, of)
+            for entry in entries:
+                if "BackPressured" in entry["id"]:
+                    entry["value"] = str(1000 * pressed * age)
+                elif "Idle" in entry["id"]:
+                    entry["value"] = str(1000 * (1 - works - pressed) * age)
+            return entries
+
+        documents[f"jobs/{JOB}/vertices/{vertex}/metrics"] = store.page(at)
+    imported = import_instance("flink", [serve(documents)], [("cpu", "process")])
+    instance = imported.instance
+    assert instance.nodes.capacity[0, 0] == pytest.approx(capacity)
+    told = [text for text in imported.ledger.warnings if "counts as its capacity" in text]
+    assert bool(told) == (capacity < 4)
+    running = evaluate(instance, Plan.from_indices(instance, instance.tasks.node))
+    assert (running.sustainable_rate == pytest.approx(1.0)) == (capacity < 4)
+
+
 def test_what_has_ended_has_no_part_of_its_process(serve: Callable[..., str], store: Store) -> None:
     documents = with_processor(store, 2.4)
     for entry in documents[f"jobs/{JOB}/vertices/{SOURCE}"]["subtasks"]:
@@ -511,3 +542,5 @@ def test_a_task_manager_that_was_not_read_in_time_is_asked_once_more() -> None:
     first, second, _ = two_readings(ask, lambda: None, 0.0)
     assert [first["vertex"][i][CLOCK[0]] for i in (0, 1)] == [1000, 1000]
     assert [second["vertex"][i][CLOCK[0]] for i in (0, 1)] == [3000, 2000]
+    clocks = iter([(1, 1), (1, 1), (3, 3)])  # none of them was
+    assert two_readings(ask, lambda: None, 0.0)[1]["vertex"][0][CLOCK[0]] == 3000
