@@ -18,7 +18,7 @@ from optim.kernels.descent import drawn
 from optim.kernels.place_rules import NOBODY, affords, enter, may_enter, pays
 from optim.kernels.repair import two_tasks
 from optim.kernels.state import NOWHERE, fits, fits_instead, pair_rate, state_of
-from optim.util.compiled import accepts, draw, helper, kernel, seeded, warming
+from optim.util.compiled import accepts, draw, helper, inlined, kernel, seeded, warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,8 @@ def anneal(state, tasks, proposals, hot, cold, random):
     """
     at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
     spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
-    indptr, partner = state.indptr, state.other
+    group, tally, indptr, partner = state.group, state.tally, state.indptr, state.other
+    ruled = guard.active or budget.shape[0] > 0
     members, size, place = _member_lists(at, len(room))
     gained = 0.0
     temperature = hot
@@ -93,12 +94,14 @@ def anneal(state, tasks, proposals, hot, cold, random):
             change += drawn(state, other, source, node) - 2.0 * pair_rate(state, task, other)
         if not accepts(random, -change, temperature):
             continue
-        if not may_go(load, spare, price, budget, guard, at, task, other, node):
+        if not leaves_enough(load, spare, task, other, source, node):
+            continue
+        if ruled and not may_go(price, budget, guard, task, other, source, node):
             continue
         gained += change
-        for k in range(1 if other == NOBODY else 2):
-            mover, leaves, comes = (task, source, node) if k == 0 else (other, node, source)
-            carry(state, mover, leaves, comes)
+        carry(at, load, room, spare, group, tally, task, other, source, node)
+        if ruled:
+            pay(price, budget, guard, task, other, source, node)
         if other == NOBODY:
             size[source] -= 1
             last = members[source, size[source]]
@@ -114,38 +117,44 @@ def anneal(state, tasks, proposals, hot, cold, random):
     return gained
 
 
-@helper
-def carry(state, task, source, node):
-    """Let a task go from one node to another in all that is counted but the chains."""
-    state.node[task] = node
-    for resource in range(state.load.shape[1]):
-        amount = state.load[task, resource]
-        state.room[source, resource] += amount
-        state.room[node, resource] -= amount
-        state.spare[source, resource] -= amount
-        state.spare[node, resource] += amount
-    if state.group[task] >= 0:
-        state.tally[state.group[task], source] -= 1
-        state.tally[state.group[task], node] += 1
-    paid = pays(state.guard, task, node) - pays(state.guard, task, source)
-    for b in range(state.budget.shape[0]):
-        state.budget[b] -= paid * state.price[task, b]
-    if state.guard.active:
-        enter(state.guard, task, source, node)
-
-
-@helper
-def may_go(load, spare, price, budget, guard, at, task, other, node):
-    """Whether lower bounds, budget, sets and inflow let a task go, and `other` come for it."""
-    source = at[task]
+@inlined
+def leaves_enough(load, spare, task, other, source, node):
+    """Whether lower bounds let a task go, and `other` (or nobody) come for it."""
+    enough = True
     for resource in range(load.shape[1]):
         growth = load[task, resource]
         if other != NOBODY:
             growth -= load[other, resource]
-        if growth > 0.0 and growth > spare[source, resource]:
-            return False
-        if growth < 0.0 and -growth > spare[node, resource]:
-            return False
+        enough = enough and (growth <= 0.0 or growth <= spare[source, resource])
+        enough = enough and (growth >= 0.0 or -growth <= spare[node, resource])
+    return enough
+
+
+@inlined
+def carry(at, load, room, spare, group, tally, task, other, source, node):
+    """Let a task go, and `other` (or nobody) come for it, in all but the chains and `pay`."""
+    for resource in range(load.shape[1]):
+        growth = load[task, resource]
+        if other != NOBODY:
+            growth -= load[other, resource]
+        room[source, resource] += growth
+        room[node, resource] -= growth
+        spare[source, resource] -= growth
+        spare[node, resource] += growth
+    at[task] = node
+    if group[task] >= 0:
+        tally[group[task], source] -= 1
+        tally[group[task], node] += 1
+    if other != NOBODY:
+        at[other] = source
+        if group[other] >= 0:
+            tally[group[other], node] -= 1
+            tally[group[other], source] += 1
+
+
+@helper
+def may_go(price, budget, guard, task, other, source, node):
+    """Whether budget, sets and inflow let a task go, and `other` (or nobody) come for it."""
     if budget.shape[0] > 0:
         paid, back = pays(guard, task, node) - pays(guard, task, source), 0
         if other != NOBODY:
@@ -157,6 +166,18 @@ def may_go(load, spare, price, budget, guard, at, task, other, node):
     if not may_enter(guard, task, source, node, other):
         return False
     return other == NOBODY or may_enter(guard, other, node, source, task)
+
+
+@helper
+def pay(price, budget, guard, task, other, source, node):
+    """Note in budget, sets and inflow that a task went, and `other` (or nobody) came for it."""
+    for k in range(1 if other == NOBODY else 2):
+        mover, leaves, comes = (task, source, node) if k == 0 else (other, node, source)
+        paid = pays(guard, mover, comes) - pays(guard, mover, leaves)
+        for b in range(budget.shape[0]):
+            budget[b] -= paid * price[mover, b]
+        if guard.active:
+            enter(guard, mover, leaves, comes)
 
 
 @helper
@@ -237,6 +258,7 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
     """
     at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
     spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
+    group, tally, ruled = state.group, state.tally, guard.active or budget.shape[0] > 0
     num_chosen, num_tasks = np.uint64(len(tasks)), np.uint64(len(at))
     num_nodes = np.uint64(len(room))
     x = random[0]
@@ -261,7 +283,7 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
             continue
         change = table[node, task] - table[source, task]
         if not moving:
-            change += table[source, other] - table[node, other] - 2.0 * matrix[task, other]
+            change += table[source, other] - table[node, other] - 2 * matrix[task, other]
         if change < least or not target[kind[task], node]:
             continue
         if moving:
@@ -274,17 +296,20 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
             or not fits_instead(load, room, other, task, source)
         ):
             continue
-        if not may_go(load, spare, price, budget, guard, at, task, other, node):
+        if not leaves_enough(load, spare, task, other, source, node):
+            continue
+        if ruled and not may_go(price, budget, guard, task, other, source, node):
             continue
         gained += change
-        carry(state, task, source, node)
+        carry(at, load, room, spare, group, tally, task, other, source, node)
+        if ruled:
+            pay(price, budget, guard, task, other, source, node)
         comes, leaves, row = table[node], table[source], matrix[task]
         if moving:
             for t in range(len(row)):
                 comes[t] += row[t]
                 leaves[t] -= row[t]
         else:
-            carry(state, other, node, source)
             back = matrix[other]
             for t in range(len(row)):
                 amount = row[t] - back[t]
