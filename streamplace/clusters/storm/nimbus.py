@@ -107,6 +107,8 @@ class Nimbus:
             self._refuse(f"{name} is not allowed: {error.msg}", "ask as the topology's owner")
         except self._types.InvalidTopologyException as error:
             self._refuse(f"{name} is refused: {error.msg}", "nothing was changed")
+        except TimeoutError:
+            self._refuse(f"does not answer {name} in time", "--timeout S gives it longer")
         except Exception as error:
             self._refuse(
                 f"{name} fails: {_text_of(error)}",
@@ -160,9 +162,14 @@ class Nimbus:
         if summary is None:
             available = ", ".join(sorted(summary.name for summary in topologies)) or "none"
             self._refuse(f"no topology {name} runs", f"there is {available}")
-        if summary.status not in ("ACTIVE", "INACTIVE"):
-            self._refuse(f"topology {name} is {summary.status}", "wait until that has ended")
+        self.check_state(summary)
         return summary
+
+    def check_state(self, summary: Any) -> None:
+        """Refuse a topology that is being moved or killed, by its summary."""
+        if (summary.status or "ACTIVE") not in ("ACTIVE", "INACTIVE"):
+            reason = f"topology {summary.name} is {summary.status}"
+            self._refuse(reason, "wait until that has ended")
 
     def store(self, identity: str, document: dict[str, Any]) -> None:
         """Store a document for a topology, which the plug-in reads and which outlives Nimbus."""
@@ -309,8 +316,13 @@ class Live:
         """Return supervisors, and the active topologies or the one with a name or id."""
         cluster = self.nimbus.cluster()
         chosen = pages.chosen(cluster.topologies or (), wanted, self.nimbus.address)
+        for one in chosen:
+            self.nimbus.check_state(one)
         settings = {one.id: self.nimbus.topology_configuration(one.id) for one in chosen}
         counts = self._measure(settings)
+        for one in chosen:
+            # one that is moved meanwhile counts nothing for a part of the time
+            self.nimbus.topology(one.id)
         at: dict[tuple[str, int], str] = {}
         topologies = [self._topology(one, settings[one.id], counts[one.id], at) for one in chosen]
         supervisors: dict[str, pages.Supervisor] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,7 +298,8 @@ def test_a_sample_is_told(fake: Fake, url: str) -> None:
 def test_shares_of_few_tuples_are_chance(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 tuples/s by two executors: 1,500 each in 10 s, 2,000 in 13.3 s."""
     monkeypatch.setattr("streamplace.clusters.storm.nimbus.ENOUGH", 2000)
-    told = import_instance("storm", [url], QUICK).ledger.warnings
+    # longer than the second reading takes on a busy machine, so that a third is the last
+    told = import_instance("storm", [url], [("interval", "0.5")]).ledger.warnings
     assert any("count counted 1500 tuples in 10 s" in one and "interval=14 " in one for one in told)
     told = import_instance("storm", [url], [("interval", "0")]).ledger.warnings  # of 115 s and more
     assert not any(" counted " in one for one in told)
@@ -410,6 +412,29 @@ def test_what_does_not_fit_is_refused(
             with pytest.raises(InvalidInput, match=reason):
                 act(nimbus, of_workers(workers))
     assert not fake.rebalances
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_topology_that_is_moved_is_not_imported(fake: Fake, url: str, when: str) -> None:
+    """It counts nothing for a part of the time."""
+    if when == "before":
+        fake.status = "REBALANCING"
+    else:
+        fake.change = lambda _: setattr(fake, "status", "REBALANCING")
+    with pytest.raises(InvalidInput, match=r"words is REBALANCING .*wait until that has ended"):
+        imported(url, ("topology", "words"))
+
+
+def test_an_answer_that_takes_too_long(
+    fake: Fake, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = fake.getClusterInfo
+    monkeypatch.setattr(fake, "getClusterInfo", lambda: (time.sleep(0.5), at_once())[1])
+    with (
+        Nimbus(url, 0.1) as nimbus,
+        pytest.raises(InvalidInput, match="does not answer getClusterInfo in time"),
+    ):
+        nimbus.cluster()
 
 
 def test_another_topology_than_planned(fake: Fake, url: str) -> None:
