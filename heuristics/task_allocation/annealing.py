@@ -234,9 +234,27 @@ def matrix_of(instance: Instance) -> Floats:
     return matrix + matrix.T
 
 
-def table_of(matrix: Floats, node: NDArray[Any], num_nodes: int) -> Floats:
+_LARGEST = 2**28  # Units of a task's traffic: changes, of up to four such sums, fit 32 bits.
+_FINE = 2**8  # Least units of the median rate, so that rounding takes little of most.
+
+
+def in_whole_units(matrix: Floats) -> tuple[NDArray[Any], float]:
+    """Return `matrix_of` an instance in whole numbers of 32 bits, and how many units 1 is.
+
+    Half the memory of fractions, and sums without rounding. Where the rates are too unlike for
+    that, the matrix as it is.
+    """
+    most = matrix.sum(axis=1).max(initial=0.0)
+    # a power of two, so that other units of traffic give the same whole numbers
+    unit = 2.0 ** np.floor(np.log2(_LARGEST / most)) if most > 0 else np.inf
+    if not np.isfinite(unit) or np.median(matrix[matrix > 0]) * unit < _FINE:
+        return matrix, 1.0
+    return np.rint(matrix * unit).astype(np.int32), float(unit)
+
+
+def table_of(matrix: NDArray[Any], node: NDArray[Any], num_nodes: int) -> NDArray[Any]:
     """(N, T) traffic of each task with what stands on each node; -1 is nowhere."""
-    table = np.zeros((num_nodes, len(node)))
+    table = np.zeros((num_nodes, len(node)), matrix.dtype)
     np.add.at(table, node[node >= 0], matrix[node >= 0])
     return table
 
@@ -248,8 +266,8 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
     limits hold as by `optim.kernels.descent.descend`.
 
     `state`: changes as by `heuristics.task_allocation.annealing.anneal`.
-    `matrix`, `table`: `matrix_of` the instance and `table_of` the placement; the latter changes in
-        place.
+    `matrix`, `table`: `matrix_of` the instance, in fractions or whole units, and `table_of` the
+        placement, which changes in place.
     `chances`: `CHANCES`.
     `tasks`: the tasks that are proposed; others move by swaps only.
     `hot`, `cold`: first and last temperature, in units of traffic.
@@ -368,7 +386,8 @@ _SHORTEST = 0.1  # Seconds that a further round has at least.
 class Heat(NamedTuple):
     """What the annealing of an instance works with."""
 
-    matrix: Floats  # (T, T) traffic of task pairs, or (0, 0) for work by rows.
+    matrix: NDArray[Any]  # (T, T) traffic of task pairs, or (0, 0) for work by rows.
+    unit: float  # What one is in the matrix (`in_whole_units`).
     #: First and last temperature.
     hot: float
     cold: float
@@ -437,7 +456,7 @@ def _round(
 
     state, gain = state_of(instance, start), imc_gain_of(instance, start)
     seed = incumbent.request.seed + incumbent.annealed
-    go_on = _advance(state, heat.matrix, tasks, seed)
+    go_on = _advance(state, heat.matrix, heat.unit, tasks, seed)
     cooling, cooled, done, left = np.log(heat.cold / heat.hot), 0.0, 0, planned
     began, remaining = time.perf_counter(), incumbent.request.remaining()
     end = np.inf if remaining is None else began + _SHARE * remaining
@@ -462,13 +481,20 @@ def _round(
     return node
 
 
-def _advance(state: State, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
+def _advance(
+    state: State, matrix: NDArray[Any], unit: float, tasks: NDArray[np.int64], seed: int
+) -> Advance:
     """Return what makes the next proposals: by table where there is a matrix, else by rows."""
     random = seeded(seed)
     if not len(matrix):
         return lambda *heats: float(anneal(state, tasks, *heats, random))
     scales = matrix, table_of(matrix, state.node, len(state.room)), CHANCES, tasks
-    return lambda *heats: float(anneal_by_table(state, *scales, *heats, random))
+
+    def advance(proposals: int, hot: float, cold: float) -> float:
+        heats = proposals, hot * unit, cold * unit
+        return float(anneal_by_table(state, *scales, *heats, random)) / unit
+
+    return advance
 
 
 def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) -> Ints:
@@ -516,10 +542,12 @@ def _heat(instance: Instance, incumbent: Incumbent) -> Heat:
     if by_table(instance):
         matrix = matrix_of(instance)
         assert incumbent.node is not None
-        unit = _change_of_swaps(matrix, incumbent.node, instance.num_nodes)
-        return Heat(matrix, unit * TABLE[0], unit * TABLE[1], BY_TABLE)
-    unit = _mean_rate(instance)
-    return Heat(np.zeros((0, 0)), unit * ROWS[0], unit * ROWS[1], BY_ROWS)
+        size = _change_of_swaps(matrix, incumbent.node, instance.num_nodes)
+        matrix, unit = in_whole_units(matrix)
+        incumbent.warm(warm_up_table if matrix.dtype == np.int32 else warm_up_fractions)
+        return Heat(matrix, unit, size * TABLE[0], size * TABLE[1], BY_TABLE)
+    size = _mean_rate(instance)
+    return Heat(np.zeros((0, 0)), 1.0, size * ROWS[0], size * ROWS[1], BY_ROWS)
 
 
 def _change_of_swaps(matrix: Floats, node: Ints, num_nodes: int) -> float:
@@ -549,11 +577,21 @@ def _mean_rate(instance: Instance) -> float:
 def warm_up_rows() -> None:
     """Compile the kernel of work by rows on two tasks, or load it from the cache."""
     state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _advance(state, np.zeros((0, 0)), np.arange(2), 0)(1, 1.0, 0.5)
+    _advance(state, np.zeros((0, 0)), 1.0, np.arange(2), 0)(1, 1.0, 0.5)
 
 
 @warming
 def warm_up_table() -> None:
     """Compile the kernel of work by table on two tasks, or load it from the cache."""
+    _by_table_of(np.int32)
+
+
+@warming
+def warm_up_fractions() -> None:
+    """The same for rates so unlike that whole units do not hold them."""
+    _by_table_of(np.float64)
+
+
+def _by_table_of(dtype: Any) -> None:
     state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _advance(state, np.zeros((2, 2)), np.arange(2), 0)(1, 1.0, 0.5)
+    _advance(state, np.zeros((2, 2), dtype), 1.0, np.arange(2), 0)(1, 1.0, 0.5)

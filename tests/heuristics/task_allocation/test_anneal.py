@@ -13,6 +13,7 @@ from heuristics.task_allocation.annealing import (
     CHANCES,
     anneal,
     anneal_by_table,
+    in_whole_units,
     matrix_of,
     table_of,
 )
@@ -134,6 +135,41 @@ def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
         anneal_by_table(state, matrix, table, CHANCES, np.arange(24), 1, 3.0, 3.0, random)
         assert np.array_equal(state.node, node)
     assert accepted > 100
+
+
+def test_whole_units_anneal_as_fractions_do() -> None:
+    """Whole rates lose nothing by it: the same proposals, gain and placement."""
+    rng = np.random.default_rng(2)
+    pairs = [[f"t{i}", f"t{j}", float(rng.integers(1, 9))] for i in range(40) for j in range(i)]
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1}} for i in range(40)]
+    room = nodes(5, capacity={"cpu": 10})
+    made = small(nodes=room, operators=[], streams=[], tasks=tasks, traffic=pairs)
+    results = []
+    for matrix, unit in ((matrix_of(made), 1.0), in_whole_units(matrix_of(made))):
+        state = state_of(made, (np.arange(40) % 5).astype(np.int32))
+        table = table_of(matrix, state.node, 5)
+        asked = np.arange(40), 20_000, 9.0 * unit, unit, seeded(1)
+        gained = anneal_by_table(state, matrix, table, CHANCES, *asked) / unit
+        results.append((matrix.dtype, table.dtype, gained, state.placement().tolist()))
+    assert [r[0] for r in results] == [r[1] for r in results] == [np.float64, np.int32]
+    assert results[0][2:] == results[1][2:]
+
+
+def test_whole_units_are_fine_and_do_not_overflow() -> None:
+    rng = np.random.default_rng(3)
+    rates = np.triu(rng.uniform(0.5, 2.0, (30, 30)), 1)
+    exact = rates + rates.T
+    for scale in (1e-9, 1.0, 1e12):
+        whole, unit = in_whole_units(exact * scale)
+        assert whole.dtype == np.int32
+        assert whole.sum(axis=1, dtype=np.int64).max() < 2**29
+        np.testing.assert_allclose(whole / unit, exact * scale, rtol=1e-6)
+    # rates too unlike, and no traffic at all: as they are
+    exact[0, 1] = exact[1, 0] = 1e9
+    for matrix in (exact, np.zeros((3, 3)), np.zeros((0, 0))):
+        same, unit = in_whole_units(matrix)
+        assert same is matrix
+        assert unit == 1.0
 
 
 def test_tasks_are_proposed_in_turn() -> None:
