@@ -53,7 +53,7 @@ SAME = 1e-11
 
 ROUNDING = 1e-12  # Sums in another order may differ by this much, relative.
 
-_COST = "migration_cost"
+_COST, _MOVES = "migration_cost", "migrations"
 
 
 def writable(array: NDArray[Any]) -> NDArray[Any]:
@@ -188,9 +188,16 @@ class BalanceProblem:
 
     def cost_within(self, most: float) -> BalanceProblem:
         """Return the problem with a bound on the migration cost beside its own budgets."""
+        return self._budgeted(Budget(_COST, self.cost, most))
+
+    def moves_within(self, most: int) -> BalanceProblem:
+        """Return the problem with a bound on the number of migrations beside its own budgets."""
+        return self._budgeted(Budget(_MOVES, np.ones(self.num_tasks), most, integral=True))
+
+    def _budgeted(self, bound: Budget) -> BalanceProblem:
         # no rule has that name: what is replaced is a bound that this has set before
-        others = tuple(budget for budget in self.budgets if budget.name != _COST)
-        return replace(self, budgets=(*others, Budget(_COST, self.cost, most)))
+        others = tuple(budget for budget in self.budgets if budget.name != bound.name)
+        return replace(self, budgets=(*others, bound))
 
     @cached_property
     def most_distance(self) -> float:

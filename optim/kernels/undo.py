@@ -76,23 +76,25 @@ def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figur
     return values
 
 
-class _Kept:
+class Kept:
     """The best plan so far: others take its place that are no worse and break no more."""
 
     def __init__(
         self, instance: Instance, node: Ints, objectives: Sequence[Figure], slot: Ints | None = None
     ) -> None:
         self.instance, self.objectives = instance, objectives
+        #: With the limits that bind plans for the first objective.
+        self.rules = objectives[0].binding(instance) if objectives else instance
         self.node, self.slot = np.array(node, np.int32), slot
         self.ranks = _ranks(instance, self.node, objectives, slot)
-        self.broken = len(broken(Placement(instance, self.node, slot)))
+        self.broken = len(broken(Placement(self.rules, self.node, slot)))
 
     def takes(self, node: Ints, slot: Ints | None = None) -> bool:
         """Take a plan in place of the best; whether it was taken."""
         ranks = _ranks(self.instance, node, self.objectives, slot)
         if any(a > b for a, b in zip(ranks, self.ranks, strict=True)):
             return False
-        if len(broken(Placement(self.instance, node, slot))) > self.broken:
+        if len(broken(Placement(self.rules, node, slot))) > self.broken:
             return False
         self.node, self.slot, self.ranks = node, slot, ranks
         return True
@@ -138,16 +140,15 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
     """Undo every move without which the plan is as good by all objectives, and violates no further
     limit.
 
-    `instance`: with the limits that bind.
-    `objectives`: the first one and those that must not get worse with it. Nor do more tasks stay on
-        leaving nodes.
+    `objectives`: the first one, with the limits that bind plans for it, and those that must not
+        get worse with it. Nor do more tasks stay on leaving nodes.
     Returns the plan itself where every move brings something. What is left are moves each of which,
         undone alone, costs something.
     """
     moved = moved_tasks(instance, node)
     if not len(moved) or any(figure.value is None for figure in objectives):
         return node
-    best, trials = _Kept(instance, node, objectives), 0
+    best, trials = Kept(instance, node, objectives), 0
     for _ in range(len(moved)):
         moved = moved_tasks(instance, best.node)
         moved = moved[
@@ -186,7 +187,7 @@ def exchanged_back(
     groups = _replica_groups(instance, node)
     if not groups or any(figure.value is None for figure in objectives):
         return node
-    best = _Kept(instance, node, objectives)
+    best = Kept(instance, node, objectives)
     loads, cost = node_loads(instance, best.node)[:, 0], _changed(instance, best.node)
     left = min(_TRIALS, max(_FEWEST_TRIALS, _WORK // instance.num_tasks))
     refused: set[tuple[int, ...]] = set()
@@ -303,7 +304,7 @@ def _as_good(instance: Instance, other: Ints, node: Ints, objectives: Sequence[F
     less, more = _changed(instance, other), _changed(instance, node)
     if less == more or less[0] > more[0] or less[1] > more[1]:
         return False
-    return _Kept(instance, node, objectives).takes(other)
+    return Kept(instance, node, objectives).takes(other)
 
 
 def _rounding(instance: Instance, objective: Figure) -> float:
@@ -398,7 +399,7 @@ def restarting_less(
     if any(figure.value is None for figure in objectives):
         return node, slot
     left = min(_SLOT_TRIALS, max(_FEWEST_TRIALS, _WORK // max(1, instance.num_tasks)))
-    best, cost = _Kept(instance, node, objectives, slot), _restarts(instance, node, slot)
+    best, cost = Kept(instance, node, objectives, slot), _restarts(instance, node, slot)
     free = without_limits(instance, [*BUDGET_NAMES, *rules_of({Form.RESTARTS})])
     near = nodes_brought_home(free, node, node_classes(free))
     # first whole nodes change places: that costs one trial and often saves most restarts

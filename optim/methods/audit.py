@@ -10,8 +10,9 @@ import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
 from optim.figures.catalogue import find_objective, is_objective
-from optim.figures.measures import migrated_tasks, moved_tasks
+from optim.figures.measures import migrated_tasks, moved_tasks, workers_restarted
 from optim.format.plan import Plan
+from optim.kernels.less_moved import least_change
 from optim.kernels.place_rules import at_the_edge
 from optim.kernels.undo import (
     enough_for,
@@ -407,27 +408,30 @@ def _without_idle_moves(
     node: Ints,
     evaluation: Evaluation | None,
 ) -> tuple[Ints, Evaluation | None]:
-    """Undo the moves that bring nothing: of a search, whatever they do for its later levels.
+    """Undo the moves that bring nothing.
+
+    Of a search that ranks plans by the objective alone, whatever they do for its later levels.
 
     Of an exact method whose levels are no figures only exchanges that leave all loads as they are.
     """
     exact = method.kind == "exact"
     all_levels_known = not exact or all(map(_is_known_figure, outcome.levels))
-    later = [
-        find_objective(level.name) for level in outcome.levels if exact and _is_known_figure(level)
-    ]
+    ordered = exact or outcome.rank is not None
+    later = [find_objective(x.name) for x in outcome.levels if ordered and _is_known_figure(x)]
     ranked = list(dict.fromkeys([*objective.levels, *later]))
-    binding = objective.binding(instance)
     if outcome.slot is not None:
-        at, slot = restarting_less(binding, node, outcome.slot, ranked if all_levels_known else ())
+        at, slot = restarting_less(instance, node, outcome.slot, ranked if all_levels_known else ())
+        if all_levels_known and workers_restarted(instance, node, slot) is None:
+            at = least_change(instance, at, ranked, slot)
         new_evaluation = evaluate_indices(instance, at, slot, objective.name)
         outcome.slot = slot
         return at, new_evaluation
     # from the coarsest to the finest: all moves, identical nodes and tasks, pairs, single moves
-    fewer = staying_if_as_good(binding, node, ranked) if all_levels_known else node
-    fewer = nearer_home(binding, fewer, ranked) if all_levels_known else fewer
-    fewer = exchanged_back(binding, fewer, ranked, same_loads=not all_levels_known)
-    fewer = without_needless(binding, fewer, ranked) if all_levels_known else fewer
+    fewer = staying_if_as_good(instance, node, ranked) if all_levels_known else node
+    fewer = nearer_home(instance, fewer, ranked) if all_levels_known else fewer
+    fewer = exchanged_back(instance, fewer, ranked, same_loads=not all_levels_known)
+    if all_levels_known:
+        fewer = least_change(instance, without_needless(instance, fewer, ranked), ranked)
     if fewer is node:
         return node, evaluation
     new_evaluation = evaluate_indices(instance, fewer, None, objective.name)

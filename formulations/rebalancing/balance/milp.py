@@ -77,11 +77,12 @@ _NAMES = {
     "left": "load_on_leaving_nodes",
     "sides": "sum_of_sides",
     "weighted": "weighted",
+    "moves": "migrations",
     "cost": "migration_cost",
     "switches": "switches",
 }
 
-_UNITS = {"cost": "cost", "switches": "count"}
+_UNITS = {"moves": "count", "cost": "cost", "switches": "count"}
 
 SEARCH_TRIES = 100  # Levels that the search before the solver may fail at, one after the other.
 
@@ -126,7 +127,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         levels = (problem.levels(placement) for placement in (answer.placement, exchanged))
         if not problem.is_better(*levels):  # as good, and nothing is copied
             answer = replace(answer, placement=exchanged)
-    if not settings.sides and answer.placement is not None and not options["weighted"]:
+    if answer.placement is not None and _may_change_less(problem, settings, answer):
         changes = least_changed(problem, settings, answer.placement, place_rules(instance))
         answer.placement = changes.placement
         answer.levels += changes.levels
@@ -146,6 +147,13 @@ def run(instance: Instance, request: Request) -> Outcome:
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = problem.is_feasible(request.warm_start.astype(np.int64))
     return outcome
+
+
+def _may_change_less(problem: BalanceProblem, settings: Settings, answer: BalanceAnswer) -> bool:
+    """Whether what a plan changes is minimised: with copies, or where all levels are proved."""
+    if settings.objective == "weighted":
+        return False
+    return not settings.sides or all(level.termination == "optimal" for level in answer.levels)
 
 
 def pose(instance: Instance, request: Request) -> PosedModel:
@@ -383,7 +391,11 @@ STOP_SHARE = 0.999
 
 TIME_SHARE = 0.8  # Share of the remaining time for each level but the last.
 COST_UNSEEN = 1e-9  # Of the sum of all costs: what a solver's tolerance may hide of a plan's.
-CHANGES: tuple[Goal, ...] = ("cost", "switches")  # Levels of what a plan changes.
+#: Levels of what a plan changes, where nodes hold copies and where none do.
+CHANGES: tuple[Goal, ...] = ("cost", "switches")
+CHANGES_ALONE: tuple[Goal, ...] = ("moves", "cost")
+MAX_ALONE_BINARIES = 2_000  # Size up to which that is a model where nodes hold no copies.
+CHANGES_SHARE = 10  # Of the work that other levels get without a time limit, a tenth.
 
 
 def solve_balance(
@@ -416,21 +428,28 @@ def solve_balance(
 def least_changed(
     problem: BalanceProblem, settings: Settings, placement: Ints, rules: PlaceRules
 ) -> BalanceAnswer:
-    """Of all placements that are as good, find the one with least migration cost, then switches.
+    """Of all placements that are as good, find the one that changes least.
+
+    With copies that has the least migration cost, then the fewest switches; the sides of the load
+    distance are not preserved. Without copies it has the fewest migrations, then their least cost.
 
     `placement`: the best one that is known; its load distance, and what it leaves on leaving nodes,
-        are preserved, its sides are not.
+        are preserved.
     `rules`: of the instance, with all copies.
     Returns the placement itself, and no levels, where the model is too large.
     """
     answer = BalanceAnswer(placement=placement)
-    if problem.num_tasks * problem.num_nodes > MAX_TIE_BINARIES:
+    binaries = problem.num_tasks * problem.num_nodes
+    if binaries > (MAX_ALONE_BINARIES if settings.sides else MAX_TIE_BINARIES):
         return answer
     reached = problem.levels(placement)
     aim = Aim("cost", max_distance=reached.distance, max_left=reached.left)
     within = replace(problem, max_distance=reached.distance, counted=rules)
+    if settings.sides:
+        aim = replace(aim, max_sides=reached.over + reached.under + problem.same)
+        settings = replace(settings, deadline=_soon(settings))
     settings = replace(settings, form="moves")
-    for goal in CHANGES:
+    for goal in CHANGES_ALONE if settings.sides else CHANGES:
         best = changed(within, placement, goal)
         bound, termination = 0.0, "optimal"
         if best > 0 and settings.remaining() != 0.0:
@@ -442,25 +461,39 @@ def least_changed(
                 bound = max(0.0, bound - COST_UNSEEN * float(problem.cost.sum()))
             read_off = None if solution.x is None else built.read(solution.x)
             if read_off is not None and changed(within, read_off, goal) < best:
-                left = problem.levels(read_off).left
-                if left <= reached.left + problem.same:
+                other = problem.levels(read_off)
+                good = other.left <= reached.left + problem.same
+                if good and not (settings.sides and problem.is_better(reached, other)):
                     best, placement = changed(within, read_off, goal), read_off
         elif best > 0:
             termination = "time_limit"
-        if best - bound <= max(0.5 if goal == "switches" else 0.0, 1e-6 * best):
+        if best - bound <= max(1e-6 * best, 0.0 if goal == "cost" else 0.5):
             bound = best
         elif termination == "optimal":
             termination = "iteration_limit"
         answer.levels.append(LevelAnswer(goal, best, min(bound, best), termination))
-        within = within.cost_within(within.moving_cost(placement))
+        if goal == "moves":
+            within = within.moves_within(int(best))
+        else:
+            within = within.cost_within(within.moving_cost(placement))
         answer.placement = placement
         if termination == "interrupted":
             break
     return answer
 
 
+def _soon(settings: Settings) -> float | None:
+    """Return the deadline of the last levels: they take no more than all before them, or 1 s."""
+    if settings.deadline is None:
+        return None
+    now = time.perf_counter()
+    return min(settings.deadline, now + max(1.0, now - settings.started))
+
+
 def changed(problem: BalanceProblem, placement: Ints, goal: Goal) -> float:
-    """Return the migration cost of a placement or the number of its switches."""
+    """Return the migrations of a placement, what they cost, or the number of its switches."""
+    if goal == "moves":
+        return float(problem.moves(placement))
     if goal == "cost":
         return problem.moving_cost(placement)
     rules = problem.rules
@@ -591,7 +624,7 @@ def _bound_before_solving(
 
 def _tolerance(problem: BalanceProblem, settings: Settings, goal: Goal) -> float:
     """Absolute gap at which a level may stop, in its own unit."""
-    if goal == "switches":
+    if goal in ("switches", "moves"):
         return 0.5
     if goal == "cost":
         return COST_UNSEEN * float(problem.cost.sum())
@@ -646,7 +679,7 @@ def _run(
     built.model.freeze()
     built_at = time.perf_counter()
     remaining = settings.remaining()
-    last = aim.goal in ("sides", "weighted", "switches")
+    last = aim.goal in ("sides", "weighted", "switches", "moves")
     solution = solve_linear(
         built.model,
         settings.solver,
@@ -655,7 +688,9 @@ def _run(
         seed=settings.seed,
         threads=settings.threads,
         warm_start=start,
-        options=_native(settings, aim.goal, bool(answer.levels) or aim.goal in CHANGES),
+        options=_native(
+            settings, aim.goal, bool(answer.levels) or aim.goal in (*CHANGES, *CHANGES_ALONE)
+        ),
         progress=settings.progress if aim.goal == "distance" else None,
     )
     answer.build_seconds += built_at - begun + solution.build_seconds
@@ -680,8 +715,12 @@ def _as_sum_of_sides(solution: LinearSolution, aim: Aim, built: BalanceModel) ->
 
 def _native(settings: Settings, goal: Goal, later: bool) -> dict[str, Any]:
     """Return native options: a later level without a time limit gets a limited amount of work."""
-    limited = settings.deadline is None and later and goal != "distance"
-    return {**(LIMITED_WORK[settings.solver] if limited else {}), **settings.options}
+    if settings.deadline is not None or not later or goal == "distance":
+        return dict(settings.options)
+    # without copies, what a plan changes comes after all that the paper asks for
+    share = CHANGES_SHARE if settings.sides and goal in CHANGES_ALONE else 1
+    limited = {name: most // share for name, most in LIMITED_WORK[settings.solver].items()}
+    return {**limited, **settings.options}
 
 
 def _checked_claims(

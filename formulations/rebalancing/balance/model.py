@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from optim.util.progress import Progress
 
 
-Goal = Literal["distance", "left", "sides", "weighted", "cost", "switches"]
+Goal = Literal["distance", "left", "sides", "weighted", "moves", "cost", "switches"]
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,13 @@ class Aim:
     """What one solve minimises and what earlier levels have settled."""
 
     #: ``distance`` (d), ``left`` (load left on leaving nodes), ``sides`` (−d_u − d_l), ``weighted``
-    #: (w1·d − w2·(d_u + d_l)), ``cost`` (of the migrations) or ``switches`` (moves onto copies).
+    #: (w1·d − w2·(d_u + d_l)), ``moves`` (migrations), their ``cost``, or ``switches`` (moves onto
+    #: copies).
     goal: Goal = "distance"
     #: Values that an earlier level has reached; ``inf`` for none.
     max_distance: float = np.inf
     max_left: float = np.inf
+    max_sides: float = np.inf
     min_distance: float = 0.0  # A proven lower bound of d.
     weights: tuple[float, float] = (1.0, 0.0)  # (w1, w2), read for ``weighted`` only.
 
@@ -120,13 +122,20 @@ def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> Variable
         "within_d", -np.inf, 0.0, [0, 0, 1, 1], [d_u, d, d_l, d], [1, -1, 1, -1],
         of={"": ["d_u", "d_l"]},
     )  # fmt: skip
+    if np.isfinite(aim.max_sides):
+        # over + under ≤ S with d = D: d_u + d_l ≥ 2·D − S
+        model.add_rows(
+            "within_sides", 2.0 * ceiling - aim.max_sides, np.inf, 0, [d_u, d_l], 1.0, num_rows=1
+        )
     return sides
 
 
 def add_changes(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:
-    """Minimise Σ mc_k·y_ik over the moves that migrate, or the number of those onto copies."""
+    """Minimise Σ y_ik or Σ mc_k·y_ik over the moves that migrate, or the number onto copies."""
     pays = problem.rules.pays(placing.task, placing.node)
-    if aim.goal == "cost":
+    if aim.goal == "moves":
+        model.set_objective(placing.column[pays], np.ones(int(pays.sum())))
+    elif aim.goal == "cost":
         model.set_objective(placing.column[pays], problem.cost[placing.task[pays]])
     elif aim.goal == "switches":
         free = ~pays & (problem.rules.home[placing.task] >= 0)

@@ -62,7 +62,8 @@ def test_dropping_the_limit_is_the_literal_model_and_for_methods_that_know_it() 
 def test_levels_are_told_with_their_bounds() -> None:
     result = solve(LEMMA, "balance-milp")
     names = [level.name for level in result.objective_levels]
-    assert names == ["load_distance", "load_on_leaving_nodes", "sum_of_sides"]
+    levels = ["load_distance", "load_on_leaving_nodes", "sum_of_sides"]
+    assert names == [*levels, "migrations", "migration_cost"]
     assert result.bound is not None
     assert result.bound == pytest.approx(10 / 3, abs=1e-3)
 
