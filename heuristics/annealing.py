@@ -27,7 +27,7 @@ from optim.kernels.plan_walk import (
     STOPS,
     walk,
 )
-from optim.kernels.repair import two_tasks, warm_up
+from optim.kernels.repair import repair, two_tasks, warm_up
 from optim.methods.reduce import without_slots
 from optim.referee import evaluate_indices
 from optim.rules import rules_of
@@ -242,6 +242,13 @@ class Annealing:
         """Levels and tasks left of a placement, as the walk has them."""
         state = state_of(self.instance, self._narrowed, self.objective, node)
         return np.append(levels_of(state), state.reals[LEFT])
+
+
+def placed_whole(instance: Instance, node: Ints) -> Ints:
+    """Repair a placement; put what finds no node there on the first that it may use."""
+    at = repair(instance, np.asarray(node, dtype=np.int32)).node
+    kind, _, target = placing_masks(instance)
+    return np.where(at < 0, target[kind].argmax(axis=1), at).astype(np.int32)
 
 
 def levels_of(state: PlanState) -> Any:

@@ -30,7 +30,7 @@ from formulations.throughput.problem import (
     rate_at,
     thread_load,
 )
-from heuristics.annealing import Annealing, warm_up_walk
+from heuristics.annealing import Annealing, placed_whole, warm_up_walk
 from optim.figures.catalogue import find_objective
 from optim.figures.load import without_measured
 from optim.figures.measures import imc_gain_of, migrated_tasks, slack
@@ -200,16 +200,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome = Outcome(Termination.ITERATION_LIMIT, times={"compile": compiled})
     ranked = _ranked(instance, request)
     outcome.times["build"] = request.elapsed()
-    if not ranked:
-        outcome.notes.append("found no plan that keeps the limits")
-        return finished(instance, outcome, low)
     search = _annealing(instance, request, low, recorder)
     try:
         _anneal(search, ranked)
-        assert search.best is not None
-        if not losing and load_of(instance, search.best) <= thread_load(instance) * (1 + _SAME):
+        if search.best is None:
+            outcome.notes.append("found no plan that keeps the limits")
+        elif not losing and load_of(instance, search.best) <= thread_load(instance) * (1 + _SAME):
             search.walk(search.best, 1, _steps(search))  # no placement carries more
-        if losing:
+        if losing and search.best is not None:
             low = least_after_loss(instance)
             search = _after_losses(instance, request, low, search.best)
     except KeyboardInterrupt:
@@ -272,19 +270,22 @@ def least_after_loss(instance: Instance) -> float:
 
 
 def _ranked(instance: Instance, request: Request) -> list[Ints]:
+    """Return starts, the best first; where none keeps all that binds, one that does not.
+
+    The model that looks for a start leaves out what crossing traffic costs; the walk lowers the
+    excess first.
+    """
+    binding = without_measured(instance)
     return sorted(
-        starts_of(without_measured(instance), instance, request),
+        starts_of(binding, instance, request) or [placed_whole(binding, next(packings(binding)))],
         key=lambda node: (load_of(instance, node), -imc_gain_of(instance, node)),
     )
 
 
 def _carrying(instance: Instance, request: Request) -> Ints | None:
     """Look for a placement whose fullest place is full at most; ``None`` without any placement."""
-    ranked = _ranked(instance, request)
-    if not ranked:
-        return None
     search = _annealing(instance, request, 1.0)
-    _anneal(search, ranked)
+    _anneal(search, _ranked(instance, request))
     return search.best
 
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.task_allocation.common import check_known
-from heuristics.annealing import FORMS, Annealing, warm_up_walk
+from heuristics.annealing import FORMS, Annealing, placed_whole, warm_up_walk
 from optim.figures.catalogue import find_objective
 from optim.figures.figure import in_units
 from optim.kernels.first_fit import packings
-from optim.kernels.place_rules import placing_masks
 from optim.kernels.plan_state import SEARCHED
-from optim.kernels.repair import repair
 from optim.methods.choose import is_suitable
 from optim.methods.registry import Method, Option, Outcome, get_method
 from optim.methods.run import one_start
@@ -98,11 +96,8 @@ def _starts(search: Annealing) -> Iterator[Ints]:
             start = one_start(method, binding, request, share)
             if start is not None:
                 yield start.node
-    kind, _, target = placing_masks(binding)
     for node in [*start_nodes, next(packings(binding))]:
-        at = repair(binding, np.asarray(node, dtype=np.int32)).node
-        # what repair found no node for, on the first that it may use
-        yield np.where(at < 0, target[kind].argmax(axis=1), at).astype(np.int32)
+        yield placed_whole(binding, node)
 
 
 METHOD = Method(

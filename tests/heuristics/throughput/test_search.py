@@ -95,6 +95,32 @@ def test_what_all_placements_carry_alike_is_gathered(name: str) -> None:
     assert result.evaluation.migrations == 0
 
 
+def test_a_plan_is_found_where_no_start_keeps_what_crossing_traffic_costs() -> None:
+    """24 of 2,187 placements keep all limits; the best of them carries .5195 of the input."""
+    loads = {
+        "t0": (1.3, 0.4, 3.8), "t1": (2.8, 0.9, 1.2), "t2": (0, 4.7, 0.6), "t3": (8.7, 8.2, 3.4),
+        "t4": (7.9, 4.7, 8.6), "t5": (2.2, 3.1, 7.7), "t6": (0, 3.5, 3.2),
+    }  # fmt: skip
+    resources = ("cpu", "mem", "net")
+    capacity = dict(zip(resources, (12.8, 14.2, 15.9), strict=True))
+    instance = Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "crossing", "resources": list(resources),
+        "nodes": [{"id": n, "capacity": capacity} for n in ("n0", "n1", "n2")],
+        "tasks": [
+            {"id": t, "load": dict(zip(resources, load, strict=True))} for t, load in loads.items()
+        ],
+        "traffic": [
+            ["t0", "t6", 8.0], ["t1", "t3", 8.1], ["t1", "t5", 1.0], ["t2", "t4", 2.9],
+            ["t3", "t0", 5.1], ["t3", "t4", 2.6], ["t4", "t6", 8.4],
+        ],
+        "crossing_cost": {"cpu": {"out": 0.094, "in": 0.312}, "mem": {"out": 0.359, "in": 0.408}},
+        "limits": {"max_utilisation": {"cpu": 0.5}},
+    })  # fmt: skip
+    result = solve(instance, "throughput-search")
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(0.5195, abs=1e-4)
+
+
 def test_never_less_than_a_warm_start() -> None:
     instance = Instance.load(EXAMPLES / "capsys-rate-q4.json")
     best = solve(instance, "throughput-exact").plan
