@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from experiments.studies.lab.runner import (
 )
 from experiments.studies.lab.storm_plugin import JAR, STORM, build, fetch
 from optim.errors import InvalidInput
-from streamplace.clusters.storm.nimbus import SCHEDULER, Nimbus
+from streamplace.clusters.storm.nimbus import ALL_TIME, SCHEDULER, Nimbus, name_of
 from streamplace.clusters.storm.submit import load_placement, submit
 from streamplace.clusters.storm.verify import StormVerdict
 
@@ -200,6 +201,11 @@ class StormCluster(Cluster):
             nimbus.kill(name)
         wait_until(gone, f"{name} is gone")
 
+    def forget_reports(self) -> None:
+        """Remove what workers have reported so far; they go on in new files."""
+        for file in (self.folder / REPORTS).glob("*.csv"):
+            file.unlink()
+
     def log(self, name: str, word: str) -> list[str]:
         """Return the lines of a daemon's log that hold a word, shortened."""
         text = (self.folder / name / "log").read_text(errors="replace")
@@ -210,8 +216,7 @@ class StormCluster(Cluster):
         return self.folder / f"storm-{self._version}"
 
     def _make_home(self) -> None:
-        for file in (self.folder / REPORTS).glob("*.csv"):
-            file.unlink()
+        self.forget_reports()
         lib = fetch(self._home, self._version)
         build(lib, self.folder / "lab.jar", SOURCE)
         workers = self.folder / "lib-worker"
@@ -287,11 +292,14 @@ def _wait_for_port(host: str, port: int) -> None:
     wait_until(answers, f"an answer at {host}:{port}", pause=0.2)
 
 
-_SETTLED = 10.0
-"""Seconds from all running to the import: at first spouts send what later stages have not seen."""
+_RATE = 120  # Tuples/s of an executor of the spout.
+_STEADY, _RECOVERED = 0.9, 60.0
+"""Share of that rate that is to be acked before anything is read or measured, and most seconds to
+wait for it: a spout that waits for tuples lost in a restart sends next to nothing until they time
+out."""
 _COUNTED = 15  # Seconds between the readings of an import: in 5 s a plan takes advantage of chance.
 _REPORTED = 40.0  # Most seconds until all workers have reported twice.
-_LOOK, _MORE = 5.0, 10.0
+_LOOK, _MORE = 5.0, 5.0
 """Seconds from one look at their reports to the next, and of reports after the first two."""
 BUDGET = 6  # Moves of the plan after the failure.
 
@@ -312,7 +320,7 @@ def conf_of(folder: Path, period: int = 5, **more: Any) -> dict[str, Any]:
 
 
 WORDS = [
-    {"id": "lines", "executors": 2, "rate": 120},
+    {"id": "lines", "executors": 2, "rate": _RATE},
     {"id": "split", "executors": 4, "from": "lines", "out": 3},
     {"id": "count", "executors": 6, "from": "split", "grouping": "fields", "out": 0},
 ]
@@ -332,6 +340,39 @@ def all_run(url: str, name: str, number: int) -> bool:
     return len(up) == number and all(one.stats is not None for one in up)
 
 
+def spouts(url: str, name: str) -> dict[str, tuple[float, float]]:
+    """Return the seconds that each executor of a spout has counted, and the tuples acked then."""
+    with Nimbus(url, PATIENCE) as nimbus:
+        executors = nimbus.executors(nimbus.topology(name).id)
+    counts = {}
+    for one in executors:
+        spout = one.stats.specific.spout if one.stats and one.stats.specific else None
+        if spout is not None:
+            acked = sum((spout.acked or {}).get(ALL_TIME, {}).values())
+            counts[name_of(one)] = float(one.uptime_secs), float(acked)
+    return counts
+
+
+def wait_until_steady(url: str, name: str, rate: float) -> None:
+    """Wait until what each executor of a spout sends is acked, or that takes too long."""
+    counts = spouts(url, name)
+
+    def steady() -> bool:
+        nonlocal counts
+        before, counts = counts, spouts(url, name)
+        grown = [
+            (age - before[one][0], acked - before[one][1])
+            for one, (age, acked) in counts.items()
+            if one in before
+        ]
+        return len(grown) == len(counts) and all(
+            seconds > 0 and acked >= _STEADY * rate * seconds for seconds, acked in grown
+        )
+
+    with suppress(LabError):
+        wait_until(steady, f"{rate:g} tuples/s of each spout", _RECOVERED, _LOOK)
+
+
 def placed(url: str, walk: Walk) -> StormVerdict:
     """Submit a placement, and return whether each executor comes to run as planned."""
     with Nimbus(url, PATIENCE) as nimbus:
@@ -347,14 +388,14 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
         conf = {"topology.disable.loadaware.messaging": False}
         cluster.run("words", EXECUTORS, WORDS, **conf)
         step("the topology runs as Storm places it")
-        time.sleep(_SETTLED)
         walk = Walk("storm", cluster.url, folder)
 
         def planned(what: str, budget: int | None = None) -> None:
+            wait_until_steady(cluster.url, "words", _RATE)
             walk.read(cpu="requested", interval=_COUNTED)
             walk.plan(budget, limit=5.0)
             walk.submit()
-            results.append(_measured_verdict(walk))
+            results.append(_measured_verdict(walk, cluster))
             step(f"{what}{_summary(results[-1])}")
 
         planned("")
@@ -387,8 +428,10 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
     return results
 
 
-def _measured_verdict(walk: Walk) -> dict[str, Any]:
+def _measured_verdict(walk: Walk, cluster: StormCluster) -> dict[str, Any]:
     """Return the verdict once the share of messages that cross is measured, or is not in time."""
+    wait_until_steady(cluster.url, "words", _RATE)
+    cluster.forget_reports()  # of the time before
     until = time.monotonic() + _REPORTED
     while walk.verdict()["measured_share"] is None and time.monotonic() < until:
         time.sleep(_LOOK)

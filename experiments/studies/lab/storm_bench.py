@@ -24,7 +24,7 @@ import pandas as pd
 
 from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
 from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell
-from experiments.studies.lab.storm import REPORTS, SUPERVISORS, StormCluster
+from experiments.studies.lab.storm import REPORTS, SUPERVISORS, StormCluster, wait_until_steady
 from experiments.studies.lab.storm_plugin import jdk
 from optim import Instance, Plan, evaluate, solve
 from optim.util.files import write_atomic
@@ -38,7 +38,6 @@ PACED = 60.0  # Tuples/s of an executor of a spout, of a paced run.
 PENDING = 100
 PERIOD = 3  # Seconds between reports of a worker.
 _SETTLED = 10.0
-_COMPILED = 8.0
 
 
 class Shape(NamedTuple):
@@ -187,8 +186,8 @@ class StormBench:
             verdict = submit(nimbus, placement, LONG)
             identity = nimbus.topology(shape.name).id
             node_of = {(w.host, w.port): w.host for w in nimbus.workers(identity)}
-        # with all cores
-        time.sleep(_COMPILED)
+        # with all cores: code is compiled, and tuples lost in the restart time out
+        wait_until_steady(self._cluster.url, shape.name, PACED)
         self._machines.limit(CORES)
         try:
             time.sleep(_SETTLED)

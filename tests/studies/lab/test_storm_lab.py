@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.studies.lab import storm
 from experiments.studies.lab.plans import Tally, carried_out, random_places
 from experiments.studies.lab.storm_bench import Acked
 from experiments.studies.papers.storm.live import received
@@ -39,6 +40,22 @@ def test_latency_between_two_readings() -> None:
     before, after = Acked(100, 100 * 4.0), Acked(300, 300 * 6.0)
     between = after.since(before)
     assert between.spent / between.tuples == 7.0
+
+
+def test_a_spout_that_waits_for_lost_tuples_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two sends 8 tuples/s until those that were lost time out."""
+    looks = [(10, 1200, 500), (10, 1200, 500), (15, 1800, 540), (2, 200, 620), (7, 800, 1220)]
+    seen = []
+
+    def counts(url: str, name: str) -> dict[str, tuple[float, float]]:
+        seen.append(url)
+        age, first, second = looks[min(len(seen), len(looks)) - 1]
+        return {"9-9": (age, first), "10-10": (age, second)}
+
+    monkeypatch.setattr(storm, "spouts", counts)
+    monkeypatch.setattr(storm, "_LOOK", 0.0)
+    storm.wait_until_steady("nimbus://h", "words", 120)
+    assert len(seen) == len(looks)
 
 
 class Trial:
