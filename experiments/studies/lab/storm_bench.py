@@ -140,13 +140,16 @@ class StormBench:
 
     def plans(self, shape: Shape) -> dict[str, Planned]:
         """Submit a topology, import it as Storm runs it, and plan each way."""
-        self._set_rate(0.0)
+        self._set_rate(PACED)
         parts = [dict(part) for part in shape.components]
         # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
         self._machines.limit(None)
         conf = {"period": PERIOD, "topology.max.spout.pending": PENDING}
         self._cluster.run(shape.name, shape.executors, parts, **conf)
+        # until tuples lost at the start time out spouts send next to nothing
+        wait_until_steady(self._cluster.url, shape.name, PACED)
+        self._set_rate(0.0)
         time.sleep(_SETTLED)
         # spouts' acked tuples over the time of the import: the rate that its loads are of
         walk, began, before = self._walk(shape), time.monotonic(), self._acked(shape)
