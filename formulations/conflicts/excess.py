@@ -56,6 +56,7 @@ def least_excess(
     weight: Floats,
     seconds: float | None,
     judged: Callable[[NDArray[np.int32]], tuple[float, float]],
+    known: float = np.inf,
 ) -> tuple[NDArray[np.int32] | None, float]:
     """Return nodes of a placement of least excess, and a bound that none falls below.
 
@@ -64,6 +65,8 @@ def least_excess(
     `seconds`: time for it; ``None`` for a number of branch-and-bound nodes alone.
     `judged`: returns the excess of a placement, infinite where it is worse than today anywhere; and
         that if all that may fit the slots does.
+    `known`: excess of a placement that is known; a solver that bounds by more, beside numbers that
+        it cannot hold, proves nothing.
     """
     ends = None if seconds is None else time.perf_counter() + seconds
     cells = instance.num_tasks * instance.num_nodes
@@ -124,7 +127,9 @@ def least_excess(
             break
         row = Row(tuple((columns + node).tolist()), (1.0,) * len(node), len(node) - 1.0)
         arrays = arrays.with_rows([row])
-    return (best if least < np.inf else None), min(bound, least, unknown)
+    proved = min(bound, least, unknown)
+    # a placement is known that the solver's claim excludes: it proves nothing
+    return (best if least < np.inf else None), proved if proved <= known * (1 + _SAME) else 0.0
 
 
 def _price(instance: Instance, weight: Floats, limit: Limit, r: int) -> float:

@@ -208,7 +208,7 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
         excess, if_slots_fit = start.judged_surely(node)
         return excess - fixed, if_slots_fit - fixed
 
-    node, proved = model(seen, loose, weight, left, judged)
+    node, proved = model(seen, loose, weight, left, judged, best.excess - fixed)
     other = _judged(start, node, max(bound, proved + fixed))
     less = other.excess < best.excess - best.rounding
     best = other if less else replace(best, bound=other.bound)

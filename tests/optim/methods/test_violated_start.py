@@ -685,6 +685,21 @@ def test_no_placement_has_less_than_the_bound_of_the_excess(
     assert bound == pytest.approx(least)
 
 
+def test_a_model_that_excludes_a_known_plan_proves_no_least_excess() -> None:
+    """Beside a background of 1e13 the model of the excess is infeasible to a solver."""
+    builder = InstanceBuilder("beside", resources=["cpu", "mem"])
+    for n, (cpu, mem, background) in enumerate([(10, 15, 0), (16, 10, 1e13), (10, 20, 0)]):
+        builder = builder.node(f"n{n}", capacity={"cpu": cpu, "mem": mem}, background=background)
+    for t, at in enumerate([0, 1, 0]):
+        builder = builder.task(f"t{t}", load={"cpu": 5, "mem": 9}, node=f"n{at}")
+    instance = builder.task("t3", load={"cpu": 9, "mem": 2}, node="n2").build()
+    result = solve(instance, "balance-milp")
+    # n0 and n2 exchange tasks, which mends the memory of n0
+    assert result.mending is not None
+    assert result.mending.excess == pytest.approx(1.0)
+    assert [v.where for v, _ in result.mending.still] == ["n1.cpu"]
+
+
 def _end(document: dict[str, Any], power: int) -> tuple[str, float]:
     """Return how balance-milp ends with loads × 10^power, and the least excess."""
     result = solve(Instance.from_dict(in_units(document, power, 0, 0)), "balance-milp")
