@@ -369,7 +369,8 @@ def _candidates(
             yield "imc-milp", "limits that only a full model keeps"
         if instance.num_tasks <= _EVERY_ASSIGNMENT:
             yield "imc-brute", "limits that only the referee knows, and few assignments"
-    yield "storm-even", "no traffic: spread evenly"
+    which = "no method for its traffic suits" if instance.has_traffic else "no traffic"
+    yield "storm-even", f"{which}: spread evenly"
     for name in ("imc-milp", "eoa-milp", "storm-milp", "storm-online", "imc-search"):
         yield name, "it keeps every limit that is set"
     yield from _rebalancing(instance, time_limit)

@@ -153,6 +153,17 @@ def test_a_search_comes_first_where_a_model_is_not_made_in_time() -> None:
         assert choose.choose_method(large, seconds).name == first
 
 
+def test_why_tasks_are_spread_evenly() -> None:
+    costly = instance(
+        nodes=nodes(3),
+        operators=[{"id": name, "group": {"tasks": 12, "load": {"cpu": 0.1}}} for name in "ab"],
+        streams=[{"from": "a", "to": "b", "rate": 1.0, "pattern": "local_first"}],
+        crossing_cost={"cpu": {"in": 0.1, "out": 0.1}},
+    )
+    note = solve(costly, time_limit=1.0).notes[0]
+    assert note == "method storm-even: no method for its traffic suits: spread evenly"
+
+
 @pytest.mark.parametrize("without", ["tasks", "nodes", "both"])
 def test_no_method_starts_without_tasks_and_nodes_whatever_it_optimises(without: str) -> None:
     parts: dict[str, Any] = {
