@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from experiments.sweep import instances as inst
 from experiments.sweep.instances import Prepared
 from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Settings, Spec, as_text
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem, meant, raise_any
 from optim.figures.catalogue import find_objective
 from optim.methods.choose import aim
 from optim.methods.registry import Method
@@ -508,7 +508,9 @@ class _Planner:
                         shown = entry[key].method if key == "method" else entry[key]
                         what = "instance" if key == "instance" else f"value of {key}"
                         reason = f"is no {what} of this sweep"
-                        self._refuse(f"matrix.{kind}[{i}].{key}", reason, value=shown)
+                        names = [n for value in values for n in _names_of(value)]
+                        remedy = meant(str(shown), dict.fromkeys(names))
+                        self._refuse(f"matrix.{kind}[{i}].{key}", reason, remedy, shown)
         combinations = expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         if any("method" not in combination for combination in combinations):
             reason = "makes runs of its own, and names no method"
@@ -662,6 +664,12 @@ class _Planner:
             if getattr(settings, key) == usual and key not in combination:
                 del factors[key]
         return {key: as_text(value) for key, value in factors.items() if value not in (None, ())}
+
+
+def _names_of(value: Any) -> list[str]:
+    """Return by what an exclude or include may name a value: a method by its name or label."""
+    names = (value.method, value.label) if isinstance(value, MethodEntry) else (value,)
+    return [str(name) for name in names if name is not None]
 
 
 def _matches(key: str, value: Any, named: Any) -> bool:
