@@ -134,8 +134,8 @@ class Planned(NamedTuple):
 class StormBench:
     """A cluster on machines, and the topology that runs on it."""
 
-    def __init__(self, cluster: StormCluster, machines: Machines, folder: Path) -> None:
-        self._cluster, self._machines, self._folder = cluster, machines, folder
+    def __init__(self, cluster: StormCluster, folder: Path) -> None:
+        self._cluster, self._folder = cluster, folder
         self._control = folder / "rate"
 
     def plans(self, shape: Shape) -> dict[str, Planned]:
@@ -144,7 +144,6 @@ class StormBench:
         parts = [dict(part) for part in shape.components]
         # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
-        self._machines.limit(None)
         conf = {"period": PERIOD, "topology.max.spout.pending": PENDING}
         self._cluster.run(shape.name, shape.executors, parts, **conf)
         # until tuples lost at the start time out spouts send next to nothing
@@ -182,16 +181,14 @@ class StormBench:
         walk = self._walk(shape)
         placed.save(walk.file["plan"])
         walk.export()
-        self._machines.limit(None)
         self._set_rate(PACED)
         placement = load_placement(walk.exported)
         with Nimbus(self._cluster.url, PATIENCE) as nimbus:
             verdict = submit(nimbus, placement, LONG)
             identity = nimbus.topology(shape.name).id
             node_of = {(w.host, w.port): w.host for w in nimbus.workers(identity)}
-        # with all cores: code is compiled, and tuples lost in the restart time out
+        # code is compiled, and tuples lost in the restart time out
         wait_until_steady(self._cluster.url, shape.name, PACED)
-        self._machines.limit(CORES)
         try:
             time.sleep(_SETTLED)
             # paced first: reports of the same seconds say what crossed
@@ -202,7 +199,6 @@ class StormBench:
             time.sleep(_SETTLED)
             full = self._measure(shape, seconds)
         finally:
-            self._machines.limit(None)
             self._set_rate(PACED)
         if isinstance(crossed, str):
             raise LabError(f"{shape.name}, {policy}: {crossed}")
@@ -282,7 +278,9 @@ def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[A
     for number, name in enumerate(SUPERVISORS, start=1):
         cluster.start(name, machines.address(name), machines.inside(name))
         cluster.wait_for(number)
-    bench = StormBench(cluster, machines, folder)
+    # from here on: each gets its share, whatever else runs here, when loads are read and measured
+    machines.limit(CORES)
+    bench = StormBench(cluster, folder)
     for shape in SHAPES:
         plans = bench.plans(shape)
         for repetition in range(args.repetitions):
