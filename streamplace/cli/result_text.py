@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _SHOWN_UNPLACED = 10
 _SAME = 1e-9
 _MORE = "`streamplace explain INSTANCE`, with the same what-if options, takes longer and finds more"
+_PROOF = "an exact method proves whether a plan exists"
 
 _WORDS = {
     Termination.OPTIMAL: ("optimal", "bold green"),
@@ -83,11 +84,14 @@ def print_result(
     if result.unplaced:
         shown = printable(listed(result.unplaced, _SHOWN_UNPLACED))
         console.print(f"{plural(len(result.unplaced), 'task')} placed nowhere: {shown}")
-        console.print("--repair completes the plan; an exact method proves whether a plan exists")
+        console.print(f"--repair completes the plan; {_PROOF}")
     if result.evaluation is not None:
         print_measured(console, instance, result.plan, columns, objective)
         _print_moves(console, instance, result)
         print_verdict(console, result.evaluation)
+        mends_most = result.mending is not None and result.mending.least
+        if not (result.evaluation.feasible or result.repaired or mends_most):
+            console.print(f"--repair lets repair mend the plan; {_PROOF}")
     _print_tail(console, result, output)
     if len(columns) > 1:
         _print_traded(console, instance, result, columns[0][1])

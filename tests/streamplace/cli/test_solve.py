@@ -127,7 +127,12 @@ def test_a_heuristic_that_overloads_by_design_is_exit_4(
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "referee infeasible: 1 violation" in lines
     assert "capacity n1.cpu 180 100 80" in lines
+    remedy = "--repair lets repair mend the plan; an exact method proves whether a plan exists"
+    assert remedy in lines
     assert (tmp_path / "plan.json").exists()
+    done = streamplace("solve", "x.json", "--method", "storm-even", "--repair")
+    assert done.returncode == ExitCode.OK
+    assert remedy not in " ".join(done.stdout.split())
 
 
 def test_an_unwritable_output_is_found_before_solving(
