@@ -609,7 +609,8 @@ def _from_current(instance: Instance, preferred: Ints) -> Ints:
     _relieve_and_place(instance, state)
     if (instance.nodes.min_load > 0).any():
         fill_floors(state, _scale(state))
-    adopt(state, preferred, _least_gain(instance))
+    # a copy of one type, as `NOWHERE` says: read-only arrays would have it compiled anew
+    adopt(state, preferred.astype(np.int64), _least_gain(instance))
     return state.placement()
 
 

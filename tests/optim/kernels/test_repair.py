@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optim.figures.measures import imc_gain_of, moved_tasks
 from optim.format.instance import Instance
 from optim.kernels.first_fit import packings
-from optim.kernels.repair import repair
+from optim.kernels.repair import _from_current, adopt, repair
 from optim.referee import evaluate_indices
 from optim.rules import REPAIRABLE
 from tests.optim.kernels.cases import best_by_brute_force, placements, problems
@@ -175,9 +175,15 @@ def test_an_overloaded_current_placement_is_mended_within_the_budget() -> None:
         ),
         limits={"max_migrations": 1},
     )
-    mended = repair(made, np.array([1, 1, 0, 0], dtype=np.int32))
+    wished = np.array([1, 1, 0, 0], dtype=np.int32)
+    mended = repair(made, wished)
     assert mended.complete
     assert len(moved_tasks(made, mended.node)) == 1
+    # a placement that may not be written is of another type to the compiler
+    first = _from_current(made, wished)
+    wished.flags.writeable = False
+    assert _from_current(made, wished).tolist() == first.tolist()
+    assert len(adopt.compiled.signatures) == 1
 
 
 def test_what_cannot_be_mended_is_named() -> None:
