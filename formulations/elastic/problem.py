@@ -329,7 +329,9 @@ def scale_of(problem: EoaProblem, goal: Goal) -> float:
 
 def largest_share(problem: EoaProblem) -> float:
     """Return the largest share in use that a staying node can come to."""
-    most = np.minimum(problem.load[:, 0].sum(), np.maximum(problem.room[:, 0], 0.0))
+    # a task that does not fit a node has no part in it
+    fits = problem.may & (problem.load[:, None, :] <= problem.room).all(axis=2)
+    most = np.minimum(problem.load[:, 0] @ fits, np.maximum(problem.room[:, 0], 0.0))
     return max(float(shares(problem, problem.base + most).max(initial=0.0)), 1e-150)
 
 
