@@ -508,8 +508,8 @@ class _Planner:
                         shown = entry[key].method if key == "method" else entry[key]
                         what = "instance" if key == "instance" else f"value of {key}"
                         reason = f"is no {what} of this sweep"
-                        names = [n for value in values for n in _names_of(value)]
-                        remedy = meant(str(shown), dict.fromkeys(names))
+                        known = dict.fromkeys(n for value in values for n in _names_of(value))
+                        remedy = meant(str(shown), known)
                         self._refuse(f"matrix.{kind}[{i}].{key}", reason, remedy, shown)
         combinations = expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         if any("method" not in combination for combination in combinations):
