@@ -477,7 +477,10 @@ class Refuting:
         while self._worthwhile(most):
             # what the model grants is a tenth of the narrowest gap, and comes off the bound
             top = self.value - 0.8 * self.gap
-            goal = top if math.isinf(ceiling) else 0.5 * (self.bound + min(ceiling, top))
+            goal = open_below = top
+            if not math.isinf(ceiling):
+                open_below = 0.5 * (self.bound + min(ceiling, top))
+                goal = self._raised(open_below, min(ceiling, top))
             if goal <= self.bound or min(ceiling, self.value) - self.bound <= near:
                 return
             built = build_class_model(self.problem, classes, goal)
@@ -491,11 +494,26 @@ class Refuting:
                 self.bound = max(self.bound, goal - GRANTED * max(1.0, self.problem.mean))
                 self.on_bound(self.bound)
                 continue
-            ceiling = min(ceiling, goal)
+            # what is not refuted here is not likely to be between two deviations further down
+            ceiling = min(ceiling, open_below)
             if answer.termination == "interrupted":
                 self.interrupted = True
             if answer.x is not None:
                 self.value = min(self.value, self.on_counts(built.read(answer.x)))
+
+    def _raised(self, goal: float, below: float) -> float:
+        """Return the highest distance at which the same nodes are beyond it now as at a goal.
+
+        Which nodes must be touched changes only at deviations that nodes have now; between two of
+        them the highest distance is refuted about as quickly as any. The goal itself, where the
+        next one is not `below` what is open.
+        """
+        problem = self.problem
+        deviation = np.sort(np.abs(problem.base_load - problem.share))
+        margin = 2.0 * GRANTED * max(1.0, problem.mean)
+        beyond = deviation[deviation - margin > goal]
+        raised = float(beyond[0]) - margin if len(beyond) else below
+        return raised if raised < below else goal
 
 
 #: Granted to every load row: what solvers take for feasible must not refute a placement.

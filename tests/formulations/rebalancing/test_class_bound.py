@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.classes import Refuting, build_class_model, load_classes
+from formulations.rebalancing.balance import classes
+from formulations.rebalancing.balance.classes import (
+    Classes,
+    ClassModel,
+    Refuting,
+    build_class_model,
+    load_classes,
+)
 from formulations.rebalancing.problem import BalanceProblem, balance_problem
 from optim.format.instance import Instance
 from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.linear_model import LinearModel
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 from tests.formulations.rebalancing.make import make_problem
 
@@ -56,6 +65,31 @@ def test_classes_hold_their_loads() -> None:
     assert (classes.most[classes.of] >= load).all()
     assert len(set(classes.of[load == 1.0].tolist())) == 1
     assert load_classes(load, 100).count == 4
+
+
+def test_distances_between_two_deviations_are_refuted_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nodes are off by 4, 3, 2 and 1; no plan below 3 exists, of which the solver is asked once."""
+    problem = make_problem([14.0, 13.0, 8.0, 11.0, 6.0, 7.0, 12.0, 9.0], range(8), 8, max_moves=2)
+    asked: list[float] = []
+
+    def answer(model: LinearModel, *_: object, **__: object) -> SimpleNamespace:
+        goal = asked[-1]
+        return SimpleNamespace(termination="infeasible" if goal < 3.0 else "time_limit", x=None)
+
+    def build(problem: BalanceProblem, classes: Classes, distance: float) -> ClassModel:
+        asked.append(distance)
+        return build_class_model(problem, classes, distance)
+
+    monkeypatch.setattr(classes, "solve_linear", answer)
+    monkeypatch.setattr(classes, "build_class_model", build)
+    bounds: list[float] = []
+    refuting = Refuting(problem, 0.5, 4.0, 0.1, lambda: 9.0, lambda _: 4.0, bounds.append)
+    refuting._bisect(60, 0.1)
+    assert asked[1] == pytest.approx(3.0, abs=1e-3)
+    assert bounds[0] == pytest.approx(3.0, abs=1e-3)
+    assert max(bounds) < 3.0
 
 
 def test_counts_are_read_as_a_placement() -> None:
