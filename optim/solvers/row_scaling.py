@@ -98,7 +98,7 @@ def _possible(
     above = (arrays.row_upper + slack)[coo.row] - _others(coo, least, arrays.num_rows)
     below = (arrays.row_lower - slack)[coo.row] + _others(coo, -most, arrays.num_rows)
     used = (size > LARGEST)[coo.row] & (coo.data != 0) & arrays.integrality[coo.col]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         above, below = above / coo.data, below / coo.data
     high = np.where(coo.data > 0, above, below)
     low = np.where(coo.data > 0, below, above)
