@@ -301,6 +301,8 @@ _COUNTED = 15  # Seconds between the readings of an import: in 5 s a plan takes 
 _REPORTED = 120.0  # Most seconds until all workers have reported twice: one took 40 for a report.
 _LOOK, _MORE = 5.0, 5.0
 """Seconds from one look at their reports to the next, and of reports after the first two."""
+SOON_LOST = {"topology.message.timeout.secs": 10}
+"""Tuples lost in a restart hold the spouts back until they time out: after 30 s by default."""
 BUDGET = 6  # Moves of the plan after the failure.
 
 
@@ -385,7 +387,7 @@ def verdicts(folder: Path) -> list[dict[str, Any]]:
     with StormCluster(folder) as cluster:
         cluster.start_all()
         step("ZooKeeper, Nimbus and supervisors are up")
-        conf = {"topology.disable.loadaware.messaging": False}
+        conf = {"topology.disable.loadaware.messaging": False, **SOON_LOST}
         cluster.run("words", EXECUTORS, WORDS, **conf)
         step("the topology runs as Storm places it")
         walk = Walk("storm", cluster.url, folder)

@@ -24,7 +24,13 @@ import pandas as pd
 
 from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
 from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell
-from experiments.studies.lab.storm import REPORTS, SUPERVISORS, StormCluster, wait_until_steady
+from experiments.studies.lab.storm import (
+    REPORTS,
+    SOON_LOST,
+    SUPERVISORS,
+    StormCluster,
+    wait_until_steady,
+)
 from experiments.studies.lab.storm_plugin import jdk
 from optim import Instance, Plan, evaluate, solve
 from optim.util.files import write_atomic
@@ -144,7 +150,7 @@ class StormBench:
         parts = [dict(part) for part in shape.components]
         # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
-        conf = {"period": PERIOD, "topology.max.spout.pending": PENDING}
+        conf = {"period": PERIOD, "topology.max.spout.pending": PENDING, **SOON_LOST}
         self._cluster.run(shape.name, shape.executors, parts, **conf)
         # until tuples lost at the start time out spouts send next to nothing
         wait_until_steady(self._cluster.url, shape.name, PACED)
