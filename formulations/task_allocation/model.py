@@ -565,14 +565,11 @@ class FigureRows:
         counted = np.flatnonzero(has_share & instance.open_nodes)
         of_one = np.zeros(len(capacity))
         np.divide(1.0, capacity, out=of_one, where=capacity > 0)
-        kind, _, target = placing_masks(instance)
+        (kind, _, target), room = placing_masks(instance), placing_room(instance)
         # a task that does not fit a node has no part in it
-        fits = target[kind] & (instance.tasks.load[:, None, :] <= placing_room(instance)).all(
-            axis=2
-        )
-        total = instance.tasks.load[:, 0] @ fits
-        total = total + instance.crossing_cost[:, 0].sum() * instance.total_traffic
-        most = np.minimum(total, np.maximum(placing_room(instance)[:, 0], 0.0))
+        fits = target[kind] & (instance.tasks.load[:, None, :] <= room).all(axis=2)
+        crossing = instance.crossing_cost[:, 0].sum() * instance.total_traffic
+        most = np.minimum(instance.tasks.load[:, 0] @ fits + crossing, np.maximum(room[:, 0], 0.0))
         unit = float((of_one * (background + most))[counted].max(initial=0.0)) or 1.0
         base, of_one = (background * of_one)[counted] / unit, of_one[counted] / unit
         ids = [nodes.ids[n] for n in counted.tolist()]

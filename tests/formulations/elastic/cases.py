@@ -10,6 +10,7 @@ import numpy as np
 from optim.format.instance import Instance
 from optim.referee import Evaluation, evaluate_indices
 from tests.formulations.task_allocation.cases import places
+from tests.optim.make import instance
 
 
 def random_document(seed: int, *, most_tasks: int = 5, most_nodes: int = 3) -> dict[str, Any]:
@@ -145,3 +146,25 @@ def _value(judged: Evaluation, name: str) -> float:
     value = judged.objective(name)
     assert value is not None
     return round(value, 9)
+
+
+LEAST_BESIDE_LARGE_TASKS = (3 / 2.4 - 8 / 12) / 2
+"""Its least mean deviation: a switches to n1, and c moves there: shares of 8/12 and 3/2.4."""
+
+
+def beside_large_tasks() -> Instance:
+    """Two tasks of 5e12 on a leaving node, which fit no other."""
+    tasks = [
+        {"id": "a", "load": {"cpu": 6}, "node": "n3", "copies": ["n1", "n3"]},
+        {"id": "b", "load": {"cpu": 6}, "node": "n3"},
+        {"id": "c", "load": {"cpu": 2}, "node": "n2", "copies": ["n3", "n2"], "state": 2},
+        *({"id": f"large{k}", "load": {"cpu": 5e12}, "node": "n3"} for k in range(2)),
+    ]
+    nodes = [
+        {"id": "n1", "capacity": {"cpu": 12}},
+        {"id": "n2", "capacity": {"cpu": 2.4}, "background": {"cpu": 3}},
+        {"id": "n3", "capacity": {"cpu": 9.6}, "leaving": True},
+    ]
+    return instance(
+        nodes=nodes, operators=[], streams=[], tasks=tasks, limits={"max_migrations": 1}
+    )

@@ -7,7 +7,12 @@ import pytest
 from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.solve import solve
-from tests.formulations.elastic.cases import best, feasible
+from tests.formulations.elastic.cases import (
+    LEAST_BESIDE_LARGE_TASKS,
+    beside_large_tasks,
+    best,
+    feasible,
+)
 from tests.optim.make import instance
 
 
@@ -108,21 +113,6 @@ def test_a_tiny_part_of_the_capacity_in_use_is_proven() -> None:
 
 def test_tasks_that_fit_no_staying_node_set_no_scale_of_the_deviation() -> None:
     """Two tasks of 5e12 on a leaving node; 1.25 was called the least deviation of the others."""
-    tasks = [
-        {"id": "a", "load": {"cpu": 6}, "node": "n3", "copies": ["n1", "n3"]},
-        {"id": "b", "load": {"cpu": 6}, "node": "n3"},
-        {"id": "c", "load": {"cpu": 2}, "node": "n2", "copies": ["n3", "n2"], "state": 2},
-        *({"id": f"large{k}", "load": {"cpu": 5e12}, "node": "n3"} for k in range(2)),
-    ]
-    nodes = [
-        {"id": "n1", "capacity": {"cpu": 12}},
-        {"id": "n2", "capacity": {"cpu": 2.4}, "background": {"cpu": 3}},
-        {"id": "n3", "capacity": {"cpu": 9.6}, "leaving": True},
-    ]
-    case = instance(
-        nodes=nodes, operators=[], streams=[], tasks=tasks, limits={"max_migrations": 1}
-    )
-    result = solve(case, "eoa-milp", objective="mean_absolute_deviation")
-    # a switches to n1, and c moves there: shares of 8/12 and 3/2.4
+    result = solve(beside_large_tasks(), "eoa-milp", objective="mean_absolute_deviation")
     assert result.objective is not None
-    assert result.objective.value == pytest.approx((3 / 2.4 - 8 / 12) / 2)
+    assert result.objective.value == pytest.approx(LEAST_BESIDE_LARGE_TASKS)

@@ -23,6 +23,7 @@ from optim.methods.registry import get_method
 from optim.referee import Termination
 from optim.rules import limits_set, without_limits
 from optim.rules.placement import Placement
+from tests.formulations.elastic.cases import LEAST_BESIDE_LARGE_TASKS, beside_large_tasks
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
 from tests.optim.make import instance
@@ -361,23 +362,9 @@ def test_what_large_terms_of_a_sum_hide_is_not_proved() -> None:
 @pytest.mark.slow
 def test_tasks_that_fit_no_staying_node_set_no_scale_of_the_deviation() -> None:
     """Two tasks of 5e12 on a leaving node: an error before, as 0 was claimed for the others."""
-    tasks = [
-        {"id": "a", "load": {"cpu": 6}, "node": "n3", "copies": ["n1", "n3"]},
-        {"id": "b", "load": {"cpu": 6}, "node": "n3"},
-        {"id": "c", "load": {"cpu": 2}, "node": "n2", "copies": ["n3", "n2"], "state": 2},
-        *({"id": f"large{k}", "load": {"cpu": 5e12}, "node": "n3"} for k in range(2)),
-    ]
-    nodes = [
-        {"id": "n1", "capacity": {"cpu": 12}},
-        {"id": "n2", "capacity": {"cpu": 2.4}, "background": {"cpu": 3}},
-        {"id": "n3", "capacity": {"cpu": 9.6}, "leaving": True},
-    ]
-    case = instance(
-        nodes=nodes, operators=[], streams=[], tasks=tasks, limits={"max_migrations": 1}
-    )
     objective = "mean_absolute_deviation"
-    found = solve(case, "plan-milp", objective=objective, explain=0.0)
-    least = (3 / 2.4 - 8 / 12) / 2
+    found = solve(beside_large_tasks(), "plan-milp", objective=objective, explain=0.0)
+    least = LEAST_BESIDE_LARGE_TASKS
     assert found.objective is not None and found.objective.value is not None
     assert found.objective.value >= least - 1e-9
     assert found.bound is None or found.bound <= least + 1e-9
