@@ -112,6 +112,10 @@ def holds(seed: int, method: str, objective: str, slots: bool = False) -> bool:
     honours = get_method(method).honours
     if not limits_set(instance).keys() <= honours | {"capacity"}:
         return False
+    if method == "joint-milp" and not instance.has_traffic:
+        with pytest.raises(UnsuitableMethod, match="needs streams or traffic"):
+            solve(instance, method, objective=objective)
+        return False
     result = solve(instance, method, objective=objective, start_broken="refuse")
     if known is None:
         assert not result.feasible
