@@ -79,12 +79,19 @@ def _highest(placement: Placement) -> float | None:
     return float(shares.max()) if len(shares) else None
 
 
+def _from_mean(share: Floats) -> Floats:
+    """Return shares less their mean; what rounding alone makes is 0, or an even plan has a gap."""
+    distance = share - share.mean()
+    distance[np.abs(distance) <= len(share) * np.finfo(float).eps * np.abs(share).max()] = 0.0
+    return distance
+
+
 def _deviations(placement: Placement) -> dict[str, float] | None:
     deviations = {}
     for r, name in enumerate(placement.instance.resources):
         share = _staying(placement, r)
         if len(share):
-            deviations[name] = float(np.sqrt(((share - share.mean()) ** 2).sum()))
+            deviations[name] = float(np.sqrt((_from_mean(share) ** 2).sum()))
     return deviations or None
 
 
@@ -97,12 +104,12 @@ def _resource_deviation(placement: Placement) -> float | None:
     if nodes is None or not links:
         return None
     share = np.array(list(links.values()))
-    return float(np.sqrt(nodes**2 + ((share - share.mean()) ** 2).sum()))
+    return float(np.sqrt(nodes**2 + (_from_mean(share) ** 2).sum()))
 
 
 def _mean_deviation(placement: Placement) -> float | None:
     share = _staying(placement, 0)
-    return float(np.abs(share - share.mean()).mean()) if len(share) else None
+    return float(np.abs(_from_mean(share)).mean()) if len(share) else None
 
 
 def _used_utilisation(placement: Placement) -> float | None:

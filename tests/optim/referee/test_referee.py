@@ -47,6 +47,21 @@ def test_figures_by_hand() -> None:
     assert lopsided.mean_absolute_deviation == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize("nodes", [3, 6, 7])
+def test_an_even_placement_has_no_deviation(nodes: int) -> None:
+    """The mean of equal shares is rounded: 1e-17 for 0 would be a gap of 100 % from bound 0."""
+    names = [f"n{i}" for i in range(nodes)]
+    even = instance(
+        nodes=[{"id": name, "capacity": {"cpu": 7.0}} for name in names],
+        operators=[],
+        tasks=[{"id": f"t{i}", "load": {"cpu": 0.1}} for i in range(nodes)],
+        streams=[],
+        traffic=[],
+    )
+    figures = evaluate(even, Plan(even.name, {f"t{i}": name for i, name in enumerate(names)}))
+    assert (figures.deviation, figures.mean_absolute_deviation) == ({"cpu": 0.0}, 0.0)
+
+
 def test_load_distance_counts_leaving_nodes_upwards_only() -> None:
     # loads 6 on the staying node of weight 2, 1 on the leaving one: mean = 7 / 2 = 3.5
     made = instance(
