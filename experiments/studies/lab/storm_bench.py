@@ -34,7 +34,14 @@ from experiments.studies.lab.storm import (
 from experiments.studies.lab.storm_plugin import jdk
 from optim import Instance, Plan, evaluate, solve
 from optim.util.files import write_atomic
-from streamplace.clusters.storm.nimbus import ALL_TIME, Nimbus, crossing, read_workers
+from streamplace.clusters.storm.nimbus import (
+    ALL_TIME,
+    Crossing,
+    Nimbus,
+    Place,
+    crossing,
+    read_workers,
+)
 from streamplace.clusters.storm.submit import load_placement, submit
 from streamplace.present.table import markdown
 
@@ -42,7 +49,6 @@ CORES = 0.3  # Of each machine, held by a control group.
 MEGABITS = 20.0  # Of each machine's link, each way, Mbit/s.
 PACED = 60.0  # Tuples/s of an executor of a spout, of a paced run.
 PENDING = 100
-PERIOD = 3  # Seconds between reports of a worker.
 _SETTLED = 10.0
 
 
@@ -150,7 +156,7 @@ class StormBench:
         parts = [dict(part) for part in shape.components]
         # the spout reads its rate from this file: 0 is as fast as it goes
         parts[0]["control"] = str(self._control)
-        conf = {"period": PERIOD, "topology.max.spout.pending": PENDING, **SOON_LOST}
+        conf = {"topology.max.spout.pending": PENDING, **SOON_LOST}
         self._cluster.run(shape.name, shape.executors, parts, **conf)
         # until tuples lost at the start time out spouts send next to nothing
         wait_until_steady(self._cluster.url, shape.name, PACED)
@@ -199,15 +205,12 @@ class StormBench:
             time.sleep(_SETTLED)
             # paced first: reports of the same seconds say what crossed
             paced = self._measure(shape, seconds)
-            workers = read_workers(self._folder / REPORTS, identity)
-            crossed = crossing(workers, node_of, seconds)
+            crossed = self._crossing(identity, node_of, seconds)
             self._set_rate(0.0)
             time.sleep(_SETTLED)
             full = self._measure(shape, seconds)
         finally:
             self._set_rate(PACED)
-        if isinstance(crossed, str):
-            raise LabError(f"{shape.name}, {policy}: {crossed}")
         evaluation = evaluate(instance, placed)
         return StormRow(
             shape=shape.name,
@@ -228,6 +231,18 @@ class StormBench:
         before = self._acked(shape)
         time.sleep(seconds)
         return self._acked(shape).since(before)
+
+    def _crossing(self, identity: str, node_of: dict[Place, str], seconds: float) -> Crossing:
+        """Read what crossed, once all workers have reported: a worker with little CPU is late."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            workers = read_workers(self._folder / REPORTS, identity)
+            crossed = crossing(workers, node_of, seconds)
+            if isinstance(crossed, Crossing):
+                return crossed
+            if time.monotonic() > until:
+                raise LabError(f"{identity}: {crossed}")
+            time.sleep(1.0)
 
     def _acked(self, shape: Shape) -> Acked:
         return acked(self._cluster.url, shape.name)
