@@ -44,6 +44,7 @@ class LeastExcess:
     excess: float  # Its excess; infinite without a placement.
     bound: float  # No placement that is nowhere worse than the current one has less.
     rounding: float  # The difference of two excesses that is none.
+    late: bool = False  # Its time ended the search for less.
 
     @property
     def proven(self) -> bool:

@@ -65,6 +65,8 @@ _FEW = 1_000  # Of these, where an exact method does not prove the second level.
 _LEVEL_SECONDS = 10.0
 _SHARE = 0.25
 """Of the time limit, for the first level."""
+_OPEN = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.ITERATION_LIMIT)
+"""Ends of one run that are none of both levels."""
 _BOXES = 60  # Runs of an exact method on other shares of the excess.
 _SAME = 1e-7
 
@@ -188,6 +190,12 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     """Find the least excess of a plan that is nowhere worse than today."""
     # without a limit in seconds what ends it is an amount of work, so that plans repeat
     seconds = None if time_limit is None else min(_LEVEL_SECONDS, _SHARE * time_limit)
+    ends = np.inf if seconds is None else time.perf_counter() + seconds
+    least = _least_within(start, seconds)
+    return replace(least, late=time.perf_counter() >= ends)
+
+
+def _least_within(start: BrokenStart, seconds: float | None) -> LeastExcess:
     began = time.perf_counter()
     binding = start.figure.binding(start.rows)
     seen, scale = in_solver_units(binding)
@@ -289,6 +297,7 @@ class SecondLevel:
         self.bound_of: str | None = None
         self.assumes: tuple[str, ...] = ()
         self.first: Result | None = None
+        self.stopped: set[Termination] = set()  # Why runs of the method ended.
 
     def left(self, share: float = 1.0) -> float | None:
         """Seconds left, or a share of them."""
@@ -338,6 +347,7 @@ class SecondLevel:
         self, instance: Instance, node: Ints | None, seconds: float | None, *, cold: bool = False
     ) -> Result:
         result = self.run(instance, node, seconds, cold)
+        self.stopped.add(result.termination)
         if result.plan is not None:
             self._take(result)
         return result
@@ -539,9 +549,11 @@ class SecondLevel:
         closed = gap is not None and gap <= self.start.figure.optimal_gap
         if closed and self.least.proven and self._is_least() and not self._constant(result):
             return Termination.GAP_REACHED if self.assumes else Termination.OPTIMAL
-        if result.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
-            return Termination.TIME_LIMIT if self.over() else Termination.ITERATION_LIMIT
-        return result.termination
+        if result.termination not in _OPEN:
+            return result.termination
+        late = self.over() or (self.least.late and not self.least.proven)
+        late = late or Termination.TIME_LIMIT in self.stopped
+        return Termination.TIME_LIMIT if late else Termination.ITERATION_LIMIT
 
     def _constant(self, result: Result) -> bool:
         """Whether the objective is the same for every plan: then none is called optimal by it."""

@@ -438,6 +438,8 @@ def _enough(settings: JointSettings, answer: Answer) -> float | None:
 
 
 def _near(settings: JointSettings, answer: Answer) -> bool:
+    if not math.isfinite(answer.bound):  # nothing is near: ∞ is within any share of ∞
+        return False
     slack = max(1e-9, 0.0 if settings.gap is None else settings.gap)
     scale = max(abs(answer.bound), abs(answer.value))
     return answer.bound - answer.value <= slack * scale + 1e-12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from experiments.generators import generate
 from formulations.conflicts.excess import least_excess
 from optim import Instance, InvalidInput, Plan, Result, solve
 from optim.figures.catalogue import find_objective
-from optim.kernels.least_excess import excess_bound
+from optim.kernels.least_excess import LeastExcess, excess_bound
+from optim.methods import solve as solving
 from optim.methods import violated_start
 from optim.methods.registry import Settings
 from optim.methods.violated_start import SecondLevel, broken_start, first_level
+from optim.referee import Termination
 from optim.rules import budgets, slot_assignment
 from optim.rules.budget import budget_rule
 from streamplace import InstanceBuilder
@@ -93,6 +96,26 @@ def test_whole_weights_that_count_some_moves_only_bound_no_number_of_moves(
     assert not budget.weight[node != instance.tasks.node].any()
     assert (np.bincount(node, instance.tasks.load[:, 0]) <= 100).all()
     assert excess_bound(instance, np.ones(1)) == 0.0  # as of the plan above
+
+
+def test_a_level_that_its_time_ended_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever it is, and however soon the run after it ends."""
+    whole = solving._solve
+    runs: list[Result] = []
+
+    def first_run_late(*args: Any) -> Result:
+        runs.append(whole(*args))
+        if runs[1:]:
+            return runs[-1]
+        return replace(runs[0], termination=Termination.TIME_LIMIT, bound=None)
+
+    def late(*args: Any) -> LeastExcess:
+        return replace(first_level(*args), bound=0.0, late=True)
+
+    for name, changed in (("_solve", first_run_late), ("first_level", late)):
+        with monkeypatch.context() as patch:
+            patch.setattr(solving, name, changed)
+            assert str(solve(crowded(), "joint-milp").termination) == "time_limit"
 
 
 def test_refusing_says_that_there_is_no_plan() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from optim import Instance, solve
 from optim.methods.registry import get_method
+from optim.solvers.interface import Answer, LinearTermination
 from tests.formulations.rebalancing.ruled_cases import feasible, ruled_case
 
 
@@ -73,6 +74,25 @@ def test_against_all_plans(seed: int, drain: str) -> None:
     least = min(left for _, _, left in plans)
     among = [gain for _, gain, left in plans if drain == "soft" or left <= least + 1e-9]
     assert result.objective.value == pytest.approx(max(among))
+
+
+@pytest.mark.parametrize("kills", [1, 100])
+def test_a_solver_without_a_bound_proves_nothing(
+    kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is over before it has one, as on a busy machine: the search and the model follow."""
+    from optim.solvers import solve as solvers
+
+    answers, ask = iter(range(kills)), solvers._ask
+
+    def killed(backend: Any, task: Any) -> Answer:
+        if next(answers, None) is None:
+            return ask(backend, task)
+        return Answer(LinearTermination.TIME_LIMIT, "killed")
+
+    monkeypatch.setattr(solvers, "_ask", killed)
+    result = solve(placed([5, 1], ["n1", "n2"], [["a", "b", 1]]), "joint-milp", time_limit=100)
+    assert (result.bound, result.gap) == (0, 0)
 
 
 def test_nothing_is_compiled_or_loaded() -> None:
