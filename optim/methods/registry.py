@@ -270,6 +270,13 @@ class Request:
     model: str | Path | None = None
     write: Callable[[Callable[[Instance], Instance]], None] | None = None
 
+    @property
+    def hand(self) -> Incumbents:
+        """What `incumbents` was called before version 0.3.0; goes with the next version."""
+        warning = "Request.hand is Request.incumbents since streamplace 0.3.0"
+        warnings.warn(warning, DeprecationWarning, stacklevel=2)
+        return self.incumbents
+
     def rewritten(self, change: Callable[[Instance], Instance]) -> None:
         """Have the model written anew, of a changed instance: the one that is solved from now."""
         if self.write is not None:

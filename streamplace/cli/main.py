@@ -73,6 +73,7 @@ OWN = (
     Command("watch", "streamplace.cli.watch", "a policy on a running cluster", CLUSTERS),
     Command("run-steps", "streamplace.cli.run_steps", "carry moves out in batches", CLUSTERS),
     Command("storm", "streamplace.cli.storm", "the plug-in for Storm's Nimbus", CLUSTERS),
+    Command("flink", "streamplace.cli.flink", "older: submit flink, watch flink", CLUSTERS),
     Command("schema", "streamplace.cli.schema", "JSON Schemas of files and answers", INSTALLATION),
     Command("warm", "streamplace.cli.warm", "compile kernels before their first use", INSTALLATION),
     Command(

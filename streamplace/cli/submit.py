@@ -56,6 +56,13 @@ WAIT = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     declare(parser, "system", "the kind of cluster", choices=("flink", "storm", "kafka"))
+    add_common(parser)
+    add_flink(parser.add_argument_group("flink"))
+    add_kafka(parser.add_argument_group("kafka"))
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Declare what all systems take."""
     declare(
         parser, "URL", "flink: the job manager's REST address; storm: nimbus://HOST:PORT; kafka: "
         "HOST:PORT"
@@ -64,11 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     declare(parser, "--dry-run", "check all, change nothing")
     add_shared(parser, "--timeout", "--wait")
     add_json(parser)
-    _add_flink(parser.add_argument_group("flink"))
-    add_kafka(parser.add_argument_group("kafka"))
 
 
-def _add_flink(group: argparse._ArgumentGroup) -> None:
+def add_flink(group: argparse._ArgumentGroup) -> None:
     """Declare what a submission to Flink takes beside."""
     declare(group, "--instance FILE", "the instance, if FILE is a plan and not a sheet")
     declare(group, "--jar FILE", "the program")
@@ -102,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plan is None and args.system != "flink":
         remedy = f"`streamplace export {args.system} INSTANCE PLAN -o FILE` writes it"
         raise InvalidInput(Problem("FILE", None, "is missing", remedy))
-    return {"storm": _storm, "kafka": _kafka}.get(args.system, _flink)(args)
+    return {"storm": _storm, "kafka": _kafka}.get(args.system, submit_flink)(args)
 
 
 def wait_of(args: argparse.Namespace) -> float:
@@ -175,7 +180,7 @@ def _storm(args: argparse.Namespace) -> int:
     return tell_verdict(args, verdict, {"topologies": work})
 
 
-def _flink(args: argparse.Namespace) -> int:
+def submit_flink(args: argparse.Namespace) -> int:
     """Check that plan, program and cluster fit, submit, and wait until all subtasks run."""
     if args.plan is None or (args.jar is None) == (args.sql is None):
         remedy = "streamplace submit flink URL SHEET --jar FILE, or --sql FILE"

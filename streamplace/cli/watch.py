@@ -47,7 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     declare(parser, "URL", "as `streamplace import` takes it")
     add_shared(parser, "--timeout", "--wait")
     add_json(parser)
-    group = parser.add_argument_group("watch")
+    add_watch(parser.add_argument_group("watch"))
+    add_option(parser, "an option of the import")
+
+
+def add_watch(group: argparse._ArgumentGroup) -> None:
+    """Declare when to look, what decides, and when to act."""
     declare(
         group, "--every S", "seconds from one look (import, decision) to the next; default 300",
         seconds, 300.0
@@ -68,16 +73,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group, "--state DIR", "folder of journal, state and lock; default below "
         "~/.local/state/streamplace/watch"
     )  # fmt: skip
-    add_option(parser, "an option of the import")
 
 
 def run(args: argparse.Namespace) -> int:
+    """Watch."""
+    return watch(args, SYSTEMS[args.system](args.url.rstrip("/")))
+
+
+def watch(args: argparse.Namespace, system: System) -> int:
     """Look at a system every so many seconds; a look that fails is reported, the next one is made.
 
     Raises `InvalidInput`: the first look fails, plans cannot be carried out, or another controller
         is there.
     """
-    system = SYSTEMS[args.system](args.url.rstrip("/"))
     command = [] if args.apply is None else shlex.split(args.apply)
     if args.apply and not command:
         raise InvalidInput(Problem("--apply", args.apply, "is no command"))

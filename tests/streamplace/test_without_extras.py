@@ -61,6 +61,7 @@ WORKS = {
 }
 """Arguments with which each command does its work."""
 NEEDS = {
+    "flink": (["submit", "--help"], "flink"),
     "replay": (["--help"], "spark"),
     "report": (["--help"], "report"),
     "revert": (["storm", "nimbus://127.0.0.1:1", "words"], "storm"),

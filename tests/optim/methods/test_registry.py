@@ -17,6 +17,7 @@ from optim.methods.registry import (
     NEEDS,
     Method,
     Outcome,
+    Request,
     all_methods,
     get_method,
     method_names,
@@ -114,6 +115,9 @@ def test_what_may_be_needed_can_be_looked_for() -> None:
 
 
 def test_names_of_earlier_versions_are_still_there_and_say_what_they_are_now() -> None:
+    request = Request()
+    with pytest.warns(DeprecationWarning, match=r"Request\.hand is Request\.incumbents"):
+        assert request.hand is request.incumbents
     method, reason = get_method("plan-search"), {"slots_used": "it is of slots"}
     with pytest.warns(DeprecationWarning, match=r"Method\(unable=\) is Method\(why_not=\)"):
         assert replace(method, unable=reason).why_not == reason

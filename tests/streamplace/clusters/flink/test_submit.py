@@ -151,7 +151,10 @@ def test_files_are_looked_at_first(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "does not name vertices" in capsys.readouterr().err
 
 
-def test_how_long_is_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", [["submit", "flink"], ["flink", "submit"]])
+def test_how_long_is_waited(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sheet, jar = tmp_path / "sheet.json", tmp_path / "job.jar"
     sheet.write_text(json.dumps(SHEET.to_dict()))
     jar.touch()
@@ -159,9 +162,8 @@ def test_how_long_is_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(command, "read_managers", lambda client: [])
     monkeypatch.setattr(command, "submit", lambda *given, **more: ("the job", []))
     monkeypatch.setattr(command, "wait_until_running", lambda *given: limits.append(given[2]))
-    words = ["submit", "flink", "http://127.0.0.1:9", str(sheet), "--jar", str(jar)]
-    assert main(words) == 1
-    assert main([*words, "--wait", "7"]) == 1
+    assert main([*words, "http://127.0.0.1:9", str(sheet), "--jar", str(jar)]) == 1
+    assert main([*words, "http://127.0.0.1:9", str(sheet), "--jar", str(jar), "--wait", "7"]) == 1
     assert limits == [60.0, 7.0]
 
 

@@ -107,3 +107,11 @@ def test_a_first_look_that_fails_ends_it(capsys: pytest.CaptureFixture[str]) -> 
 def test_submit_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit", "flink", "http://127.0.0.1:9"]) == ExitCode.USAGE
     assert "are what submit takes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["submit", "watch"])
+def test_the_older_spelling_names_the_new_one(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["flink", verb, "http://127.0.0.1:9", *(NOW if verb == "watch" else [])]) == 2
+    assert f"`streamplace {verb} flink` is the new name of this command" in capsys.readouterr().err
