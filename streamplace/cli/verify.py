@@ -120,7 +120,8 @@ def _verify_kafka(args: argparse.Namespace) -> int:
         verdict = kafka.verdict_of(plan, kafka.compare(plan, running))
     else:
         with KafkaAdmin(args.url, args.timeout, args.command_config) as admin:
-            verdict, running = kafka.verify_live(admin, plan), admin.partitions()
+            running = admin.partitions()  # once: what is elected is what was compared
+            verdict = kafka.verify_live(admin, plan, running)
     if args.election is not None:
         write_atomic(Path(args.election), kafka.elections_needed(plan, running))
     return tell_verdict(args, verdict)

@@ -10,6 +10,7 @@ from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger, SharedVerdict
 from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
+from streamplace.clusters.flink.pages import RUNNING
 from streamplace.clusters.flink.units import Unit, topology_of, units_of
 from streamplace.present.numbers import listed
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.plan import Plan
-    from streamplace.clusters.flink.pages import Job, TaskManager, Vertex
+    from streamplace.clusters.flink.pages import Job, Subtask, TaskManager, Vertex
 
 _SHOWN = 5
 
@@ -72,13 +73,19 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
             vertex = job.vertices[identity]
             alive = [s for s in vertex.subtasks.values() if not s.ended]
             num_ended = len(vertex.subtasks) - len(alive)
-            # what runs elsewhere counts as (none), so that nothing is lost in the sums
-            where = (subtask.place[0] for subtask in alive)
-            counts = Counter(m if m is not None and m in manager_ids else "(none)" for m in where)
+            counts = Counter(_place(subtask, manager_ids) for subtask in alive)
             planned, ended = planned + vertex.parallelism - num_ended, ended + num_ended
             right += sum((counts & Counter(group.counts)).values())
             differences += _compare(job, vertex, group, counts, num_ended)
     return FlinkVerdict(planned, right, tuple(differences), *_shares(sheet, owners), ended)
+
+
+def _place(subtask: Subtask, managers: set[str]) -> str:
+    """Return the task manager that runs a subtask, else why none does: nothing is lost in sums."""
+    if subtask.state not in (None, RUNNING):
+        return f"({subtask.state})"
+    manager = subtask.place[0]
+    return manager if manager is not None and manager in managers else "(none)"
 
 
 def _compare(

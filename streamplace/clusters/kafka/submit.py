@@ -305,7 +305,7 @@ class _Run:
         finally:
             self._end()
         plan = {key: Planned(to, to[0], ordered=True) for key, to in self.lists.items()}
-        verdict = self._insist(lambda: verify_live(self.admin, plan))
+        verdict = self._insist(lambda: verify_live(self.admin, plan, self.admin.partitions()))
         return Outcome(verdict, self.given_up)
 
     def _loop(self) -> None:

@@ -129,9 +129,11 @@ def verdict_of(
     return KafkaVerdict(len(plan), right, tuple(differences), tuple(throttled))
 
 
-def verify_live(admin: KafkaAdmin, plan: dict[Key, Planned]) -> KafkaVerdict:
+def verify_live(
+    admin: KafkaAdmin, plan: dict[Key, Planned], running: dict[Key, Partition]
+) -> KafkaVerdict:
     """Compare a running cluster: lists, sync, leaders, and that each replica lies in a log dir."""
-    running, ledger = admin.partitions(), Ledger()
+    ledger = Ledger()
     differences = compare(plan, running)
     alive = [number for number, broker in admin.brokers().items() if broker.alive]
     logs = admin.log_dirs(alive, ledger)

@@ -113,6 +113,22 @@ def test_subtasks_that_have_ended_are_the_past(
     assert capsys.readouterr().out.startswith("0 of 0 subtasks as planned; 10 ended")
 
 
+@pytest.mark.parametrize("state", ["SCHEDULED", "DEPLOYING", "INITIALIZING", "CANCELING"])
+def test_what_has_its_place_and_does_not_run_is_not_as_planned(
+    files: dict[str, str], serve: Callable[..., str], capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    """As where its state is restored for longer than `--wait`."""
+    documents = running(AS_PLANNED)
+    documents[f"jobs/{JOB}/vertices/{SINK}"]["subtasks"][1]["status"] = state
+    assert main(["verify", "flink", serve(documents), files["sheet"], *NOW]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[:3] == [
+        "9 of 10 subtasks as planned",
+        f"  Sink on ({state}): 1, planned 0",
+        f"  Sink on {ONE}: 2, planned 3",
+    ]
+
+
 def test_narrow_vertices_fill_the_slots_they_like(
     saved: Callable[..., str], serve: Callable[..., str], tmp_path: Path
 ) -> None:

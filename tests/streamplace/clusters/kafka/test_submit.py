@@ -327,6 +327,16 @@ def test_the_round_on_the_command_line(
     assert kafka.closed
 
 
+def test_verify_looks_once(kafka: FakeKafka, tmp_path: Path) -> None:
+    """What is deleted after that look is neither compared nor elected."""
+    plan, elected = tmp_path / "r.json", tmp_path / "e.json"
+    lists = [{"topic": "t", "partition": i, "replicas": [1, 2]} for i in range(3)]
+    plan.write_text(json.dumps({"version": 1, "partitions": lists}))
+    kafka.events[2] = kafka.at.clear
+    words = ["verify", "kafka", "fake:9092", str(plan), "--election", str(elected)]
+    assert main(words) == 0
+
+
 def test_nothing_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("kafka")
     path = file(tmp_path, NOW)
