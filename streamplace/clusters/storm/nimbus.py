@@ -134,7 +134,12 @@ class Nimbus:
         if any(one.executor_info is None or not one.component_id for one in executors):
             reason = f"reports an executor of {identity} without its tasks or component"
             self._refuse(reason, "import again; the UI shows what Nimbus knows of it")
-        return [one for one in executors if one.component_id != pages.SYSTEM]
+        placed = [one for one in executors if one.component_id != pages.SYSTEM]
+        counts = Counter(name_of(one) for one in placed)
+        if twice := sorted(name for name, count in counts.items() if count > 1):
+            reason = f"reports executors of {identity} at two places: {listed(twice, 5)}"
+            self._refuse(reason, "it is being moved: try again")
+        return placed
 
     def workers(self, identity: str) -> list[Any]:
         """Return the worker processes of a topology."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import socket
 import threading
@@ -444,6 +445,25 @@ def test_another_topology_than_planned(fake: Fake, url: str) -> None:
     fake._counted = lambda name, age: None  # type: ignore[method-assign, assignment]
     with Nimbus(url, 5.0) as nimbus, pytest.raises(InvalidInput, match="has 7 executors"):
         verify(nimbus, placement)
+
+
+@pytest.mark.parametrize("at", [0, 6])
+def test_an_executor_at_two_places_is_not_judged(fake: Fake, url: str, at: int) -> None:
+    """Whichever of both is reported first."""
+
+    def twice(told: Any) -> None:
+        other = copy.copy(told.executors[0])
+        other.host = "h3"
+        told.executors.insert(at, other)
+
+    workers: dict[str, list[str]] = {}
+    for name, (host, port) in fake.at.items():
+        workers.setdefault(f"{host}:{port}", []).append(name)
+    with Nimbus(url, 5.0) as nimbus:
+        assert verify(nimbus, of_workers(workers)).holds
+        fake.change = twice
+        with pytest.raises(InvalidInput, match="at two places: 1-1"):
+            verify(nimbus, of_workers(workers))
 
 
 def test_what_is_not_carried_out_in_time_is_told(fake: Fake, url: str) -> None:
