@@ -430,6 +430,16 @@ def counting_bound(
     return low
 
 
+def least_exchanged(problem: BalanceProblem, distance: float) -> Floats:
+    """Return (S, N) what leaves and enters each node at least within a load distance.
+
+    For each of `SHARES`: that part of the number of key groups that leave a node and the rest of
+    the number that arrive; infinite where the node cannot be within the distance.
+    """
+    counting = _Counting(problem, np.ones(problem.num_tasks), math.inf)
+    return np.array([counting.of_nodes(distance, share, 0.0) for share in SHARES])
+
+
 def _finite_budgets(problem: BalanceProblem) -> Iterator[tuple[Floats, float]]:
     finite = np.flatnonzero(np.isfinite(problem.budget))
     for k in finite.tolist():
@@ -494,16 +504,21 @@ class _Counting:
         return max(at_a, at_b)
 
     def _least(self, distance: float, share: float, price: float) -> float:
+        """Return the least spending of all nodes at a price on load; infinite if one has none."""
+        value = float(self.of_nodes(distance, share, price).sum())
+        # what adding up spending and priced loads may have added to the figure
+        total = abs(value) + 2.0 * abs(price) * float(self.problem.load.sum())
+        return value - 4.0 * self.problem.num_nodes * EPSILON * total if value < np.inf else value
 
+    def of_nodes(self, distance: float, share: float, price: float) -> Floats:
+        """Return (N,) the least spending of each node; infinite for some where there is none."""
         problem = self.problem
         deviation = problem.base_load - problem.share
         low = np.where(problem.leaving, -np.inf, -distance - deviation - self._allowance)
         high = distance - deviation + self._allowance
         closed = problem.leaving if not problem.into_leaving else np.zeros_like(problem.leaving)
-        value: float = least_spending(self._sums, low, high, closed.copy(), share, price)
-        # what adding up spending and priced loads may have added to the figure
-        total = abs(value) + 2.0 * abs(price) * float(problem.load.sum())
-        return value - 4.0 * problem.num_nodes * EPSILON * total if value < np.inf else value
+        spent: Floats = least_spending(self._sums, low, high, closed.copy(), share, price)
+        return spent
 
     @cached_property
     def _typical_load(self) -> float:
@@ -624,29 +639,30 @@ def movable_key_groups(problem: BalanceProblem) -> Bools:
 
 @kernel(steps=lambda low: 15 * len(low))
 def least_spending(sums: Any, low: Any, high: Any, closed: Any, share: Any, price: Any) -> Any:
-    """Return a lower bound of what a placement spends whose nodes gain between `low` and `high`.
+    """Return (N,) lower bounds of what a placement spends whose nodes gain `low` to `high`.
+
+    Nodes after one that cannot are infinite too.
 
     `sums`: as `formulations.rebalancing.bound.Sums`.
     `low`, `high`: (N,) least and greatest load that each node gains; `low` may be −inf.
     `closed`: (N,) whether only key groups of leaving nodes may arrive.
     `share`, `price`: what leaving pays of the cost of a migration, and the price on load gained.
     """
-    total = 0.0
+    spent = np.full(len(low), np.inf)
     for i in range(len(low)):
         if closed[i]:
-            least = least_of_node(
+            spent[i] = least_of_node(
                 sums, i, low[i], high[i], share, price,
                 sums.least_drained, sums.most_drained, sums.cheapest_drained,
             )  # fmt: skip
         else:
-            least = least_of_node(
+            spent[i] = least_of_node(
                 sums, i, low[i], high[i], share, price,
                 sums.least_in, sums.most_in, sums.cheapest_in,
             )  # fmt: skip
-        if least == np.inf:
-            return np.inf
-        total += least
-    return total
+        if spent[i] == np.inf:
+            break
+    return spent
 
 
 @helper

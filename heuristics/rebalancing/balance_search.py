@@ -2,7 +2,8 @@
 
 Without a time limit only counted iterations end it. With one, what the search leaves of it goes
 into proofs (distances refuted by small MILPs), and then into further searches, by seed and by
-large neighbourhoods, until the time is up or the gap is closed.
+large neighbourhoods, until the time is up or the gap is closed. What is hard to refute may be met
+by a plan that is not known: each attempt that fails is followed by a search as long as it took.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
-PROOFS = 0.6  # Share of the time left after the search that proofs may take.
+PROOFS = 0.85  # Share of the time left that proofs, and searches in between, may take.
 
 #: Vectors of counts up to which equal key groups are counted without a time limit too.
 COUNTED = 5_000
@@ -99,8 +100,8 @@ class Run:
         if self.watch.deadline is None:
             return
         if self.problem.num_tasks <= LARGE:
-            self.prove()
-        self.search_on()
+            self.prove(home)
+        self.search_on(home)
 
     def is_counted(self) -> bool:
         """Whether so many key groups are equal that exact counts take milliseconds."""
@@ -133,11 +134,19 @@ class Run:
         assert self.portfolio.best is not None
         return self.problem.levels(self.portfolio.best).distance
 
-    def prove(self) -> None:
-        """Refute load distances below the best one."""
+    def prove(self, home: Ints) -> None:
+        """Refute load distances below the best one; `home`: where searches in between begin."""
         from formulations.rebalancing.balance.classes import Refuting
 
         end = time.perf_counter() + PROOFS * self.watch.remaining()
+        turn = itertools.count()
+
+        def search(seconds: float) -> float:
+            until = min(end, time.perf_counter() + seconds)
+            while time.perf_counter() < until and not (self.is_closed() or self.watch.over()):
+                self.fall(home, next(turn))
+            return self.value()
+
         refuting = Refuting(
             without_switches(self.problem),
             self.bound,
@@ -145,6 +154,7 @@ class Run:
             self.gap,
             lambda: end - time.perf_counter(),
             self._try_counts,
+            search,
             self.raise_bound,
             seed=self.request.seed,
             threads=self.request.threads,
@@ -158,21 +168,30 @@ class Run:
         self.portfolio.descend(placement, TRIES // 2)
         return self.value()
 
-    def search_on(self) -> None:
+    def is_closed(self) -> bool:
+        """Whether the gap is as small as asked for."""
+        return self.value() - self.bound <= self.gap
+
+    def fall(self, home: Ints, turn: int) -> None:
+        """Let the level fall anew by another seed: from `home` and from the best in turn."""
+        assert self.portfolio.best is not None
+        from_home = turn % 2 == 0 and self.problem.num_tasks <= LARGE
+        self.portfolio.descend(home if from_home else self.portfolio.best, TRIES)
+
+    def search_on(self, home: Ints) -> None:
         """Rearrange some nodes exactly and let the level fall anew, in turn."""
         rng = np.random.default_rng(self.request.seed)
-        while self.value() - self.bound > self.gap and not self.watch.over():
-            best = self.portfolio.best
-            assert best is not None
-            for _ in range(10 if self.problem.num_tasks <= LARGE else 0):
-                seconds = min(SECONDS, self.watch.remaining())
-                better = rearrange(self.problem, best, self.bound, rng, max(0.01, seconds))
+        for turn in itertools.count():
+            if self.is_closed() or self.watch.over():
+                return
+            assert self.portfolio.best is not None
+            if self.problem.num_tasks <= LARGE:
+                seconds = max(0.01, min(SECONDS, self.watch.remaining()))
+                better = rearrange(self.problem, self.portfolio.best, self.bound, rng, seconds)
                 if better is not None:
                     self.portfolio.take_drained(better)
-                    best = better
-                if self.watch.over():
-                    return
-            self.portfolio.descend(best, TRIES)
+            if not self.watch.over():
+                self.fall(home, turn)
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -10,6 +10,7 @@ all levels of `balance-milp` are solved exactly, without a solver.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.rebalancing.balance.model import BalanceAnswer, LevelAnswer
-from formulations.rebalancing.bound import movable_key_groups
+from formulations.rebalancing.bound import SHARES, least_exchanged, movable_key_groups
 from optim.solvers import solve_linear
 from optim.solvers.linear_model import LinearModel
 from optim.util.compiled import kernel
@@ -449,6 +450,8 @@ class Refuting:
     #: Called with a placement read from counts that could not be refuted; returns the load distance
     #: of the best placement known after that.
     on_counts: Callable[[Ints], float]
+    #: Called with the seconds of an attempt that refuted nothing; returns the same.
+    on_open: Callable[[float], float]
     on_bound: Callable[[float], None]  # Called with each better bound.
     #: For the MILPs.
     solver: str = "highs"
@@ -486,9 +489,11 @@ class Refuting:
             built = build_class_model(self.problem, classes, goal)
             left = self.remaining()
             limit = None if math.isinf(left) else max(min(SHORTEST, 0.5 * left), share * left)
+            began = time.perf_counter()
             answer = solve_linear(
                 built.model, self.solver, time_limit=limit, seed=self.seed, threads=self.threads
             )
+            seconds = time.perf_counter() - began
             if answer.termination == "infeasible":
                 # the model grants a little, so a placement just beyond the goal is refuted as well
                 self.bound = max(self.bound, goal - GRANTED * max(1.0, self.problem.mean))
@@ -500,6 +505,8 @@ class Refuting:
                 self.interrupted = True
             if answer.x is not None:
                 self.value = min(self.value, self.on_counts(built.read(answer.x)))
+            if not self.interrupted:
+                self.value = min(self.value, self.on_open(seconds))
 
     def _raised(self, goal: float, below: float) -> float:
         """Return the highest distance at which the same nodes are beyond it now as at a goal.
@@ -626,6 +633,12 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
     _add_sums(built, "above", problem.load, classes.least, -np.inf, room - deviation)
     floor = np.where(problem.leaving, -np.inf, -room - deviation)
     _add_sums(built, "below", problem.load, classes.most, floor, np.inf)
+    for share, least in zip(SHARES, least_exchanged(problem, distance), strict=True):
+        # whole key groups leave and arrive, where the load rows ask for parts of them; a node
+        # that cannot be within the distance asks for more than there are
+        touched = np.where(least > 0.0, np.minimum(least, t + 1.0), -np.inf)
+        leave, arrive = np.full(t, share), np.full(c, 1.0 - share)
+        _add_sums(built, f"exchanged_{share}", -leave, arrive, touched, np.inf)
     for e in range(problem.num_resources):
         least = np.full(c, np.inf)
         np.minimum.at(least, classes.of, problem.usage[:, e])

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from experiments.generators.rebalancing import SCALE_IN
 from formulations.rebalancing.balance.search import search_balance
-from formulations.rebalancing.bound import _Counting, counting_bound, forced_moves_bound
+from formulations.rebalancing.bound import (
+    SHARES,
+    _Counting,
+    counting_bound,
+    forced_moves_bound,
+    least_exchanged,
+)
 from formulations.rebalancing.problem import balance_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
@@ -87,6 +93,33 @@ def test_every_price_bounds_what_any_placement_spends(
     ):
         counting = _Counting(problem, cost, 0.0)
         assert counting._least(distance, share, price) <= spent + 1e-6 * (1 + abs(price))
+
+
+@pytest.mark.parametrize("make", [varied_problem, awkward_problem])
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 100_000), slack=st.sampled_from([0.0, 0.0, 0.3, 2.0]))
+def test_each_node_exchanges_what_any_placement_exchanges_at_least(
+    make: Callable[..., BalanceProblem], seed: int, slack: float
+) -> None:
+    """Of random placements, whatever they take of the budgets, within their own load distance."""
+    problem = make(seed, num_tasks=8, num_nodes=4)
+    rng = np.random.default_rng(seed)
+    may = problem.may_be_rows(np.arange(8))
+    if not may.any(axis=1).all():
+        return
+    for moved in (8, 3, 1):
+        placement = np.array([rng.choice(np.flatnonzero(row)) for row in may])
+        keep = rng.permutation(8)[moved:]
+        keep = keep[may[keep, problem.home[keep]]]
+        placement[keep] = problem.home[keep]
+        if (problem.node_usage(placement) > problem.headroom).any():
+            continue
+        away = placement != problem.home
+        leave = np.bincount(problem.home[away], minlength=4)
+        arrive = np.bincount(placement[away], minlength=4)
+        least = least_exchanged(problem, problem.levels(placement).distance + slack)
+        for share, row in zip(SHARES, least, strict=True):
+            assert (row <= share * leave + (1.0 - share) * arrive).all()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from formulations.rebalancing.balance.classes import (
 )
 from formulations.rebalancing.problem import BalanceProblem, balance_problem
 from optim.format.instance import Instance
-from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.inprocess import solve_lp, solve_small_milp
 from optim.solvers.linear_model import LinearModel
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 from tests.formulations.rebalancing.make import make_problem
@@ -58,6 +58,43 @@ def test_a_class_for_each_load_refutes_all_below_the_optimum(seed: int) -> None:
     assert not refutes(problem, least, 500)
 
 
+def test_parts_of_key_groups_do_not_mend_a_node() -> None:
+    """Nodes are 0.5 above and below; even the relaxation without whole numbers moves one each."""
+    problem = make_problem([0.5, 5.0, 5.0, 5.0, 0.5, 4.5], [0, 0, 1, 1, 2, 2], 3, max_moves=2)
+    distance = 0.4 * float(np.abs(problem.base_load - problem.share).max())
+    built = build_class_model(problem, load_classes(problem.load, 60), distance)
+    arrays = built.model.freeze()
+    cost = np.zeros(arrays.num_variables)
+    cost[built.leaves.indices] = 1.0
+    answer = solve_lp(
+        cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper
+    )
+    assert answer.objective is None or answer.objective >= 1.0 - 1e-6
+
+
+def test_an_attempt_that_refutes_nothing_is_followed_by_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The search finds 2 where 4 was known: further goals lie below that."""
+    problem = make_problem([14.0, 13.0, 8.0, 11.0, 6.0, 7.0, 12.0, 9.0], range(8), 8, max_moves=2)
+    asked: list[float] = []
+
+    def build(problem: BalanceProblem, classes: Classes, distance: float) -> ClassModel:
+        asked.append(distance)
+        return build_class_model(problem, classes, distance)
+
+    answer = SimpleNamespace(termination="time_limit", x=None)
+    monkeypatch.setattr(classes, "solve_linear", lambda *_, **__: answer)
+    monkeypatch.setattr(classes, "build_class_model", build)
+    refuting = Refuting(
+        problem, 0.5, 4.0, 0.1, lambda: 9.0, lambda _: 4.0, lambda _: 2.0, lambda _: None
+    )
+    refuting._bisect(60, 0.1)
+    assert refuting.value == 2.0
+    assert asked[0] > 3.5
+    assert max(asked[1:]) < 2.0
+
+
 def test_classes_hold_their_loads() -> None:
     load = np.array([1.0, 1.0, 2.0, 9.0, 2.5, 1.0])
     classes = load_classes(load, 4)
@@ -85,7 +122,9 @@ def test_distances_between_two_deviations_are_refuted_at_once(
     monkeypatch.setattr(classes, "solve_linear", answer)
     monkeypatch.setattr(classes, "build_class_model", build)
     bounds: list[float] = []
-    refuting = Refuting(problem, 0.5, 4.0, 0.1, lambda: 9.0, lambda _: 4.0, bounds.append)
+    refuting = Refuting(
+        problem, 0.5, 4.0, 0.1, lambda: 9.0, lambda _: 4.0, lambda _: 4.0, bounds.append
+    )
     refuting._bisect(60, 0.1)
     assert asked[1] == pytest.approx(3.0, abs=1e-3)
     assert bounds[0] == pytest.approx(3.0, abs=1e-3)
@@ -114,7 +153,7 @@ def test_published_clusters(shared_data: Path, name: str, value: float, bound: f
     looks = iter(range(20))
     refuting = Refuting(
         problem, 0.5, value, 1e-3, lambda: 30.0 if next(looks, 99) < 18 else 0.0,
-        lambda _: value, told.append,
+        lambda _: value, lambda _: value, told.append,
     )  # fmt: skip
     refuting.run()
     assert bound <= refuting.bound <= value
