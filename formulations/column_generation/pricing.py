@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from formulations.column_generation.problem import Pool, Priced, joined
-from optim.util.compiled import helper, kernel
+from optim.util.compiled import helper, inlined, kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.column_generation.problem import (
         Clock,
         CountRows,
@@ -64,7 +62,7 @@ class TreePricer:
         self.spent = 0
         self._speed = NODES_PER_SECOND
         self._allowed = node_budget
-        self._planes: dict[tuple[int, bool], NDArray[Any]] = {}
+        self._knapsacks: dict[tuple[int, bool], Knapsack] = {}
         self._free = np.zeros_like(problem.rate)
 
     def _budget(self) -> int:
@@ -83,15 +81,15 @@ class TreePricer:
         if nodes > _ENOUGH and seconds > 0:
             self._speed = nodes / seconds
 
-    def _arguments(self, node_class: int, gainless: bool) -> tuple[NDArray[Any], ...]:
-        problem = self.problem
-        rate = self._free if gainless else problem.rate
-        most = problem.most[node_class].astype(np.float64)
-        limit = problem.limit[node_class]
-        key = (node_class, gainless)
-        if key not in self._planes:
-            self._planes[key] = upper_planes(rate, problem.load, most, limit)
-        return rate, most, limit, problem.least[node_class], self._planes[key]
+    def _knapsack(self, node_class: int, gainless: bool) -> Knapsack:
+        problem, key = self.problem, (node_class, gainless)
+        if key not in self._knapsacks:
+            rate = self._free if gainless else problem.rate
+            most = problem.most[node_class].astype(np.float64)
+            limit, least = problem.limit[node_class], problem.least[node_class]
+            planes = upper_planes(rate, problem.load, most, limit)
+            self._knapsacks[key] = Knapsack(rate, problem.load, most, limit, least, planes)
+        return self._knapsacks[key]
 
     def first(self) -> Pool:
         """Return the empty patterns, where they fit."""
@@ -121,14 +119,13 @@ class TreePricer:
         nothing lies above it, or, when the budget ran out, what the open subtrees could hold.
         """
         problem = self.problem
-        rate, most, limit, least, planes = self._arguments(node_class, gainless)
+        knapsack = self._knapsack(node_class, gainless)
         rows = np.zeros((RING, problem.num_classes), dtype=np.int32)
         values = np.zeros(RING)
         began = time.perf_counter()
         num_found, open_bound, nodes = search(
-            rate, price, problem.load, most, limit, least, planes,
-            threshold, False, self._budget(), rows, values,
-        )  # fmt: skip
+            knapsack, price, threshold, False, self._budget(), rows, values
+        )
         self._measure(nodes, time.perf_counter() - began)
         num_stored = min(num_found, RING)
         highest = max(threshold, open_bound, values[:num_stored].max(initial=-np.inf))
@@ -152,7 +149,7 @@ class TreePricer:
         self, node_class: int, price: Floats, threshold: float, room: int
     ) -> Pool | None:
         problem = self.problem
-        rate, most, limit, least, planes = self._arguments(node_class, False)
+        knapsack = self._knapsack(node_class, False)
         # a small table first; where it overflows the search is repeated with eight times as many
         # rows
         size = min(4096, room)
@@ -161,9 +158,8 @@ class TreePricer:
             values = np.zeros(size)
             began = time.perf_counter()
             num_found, open_bound, nodes = search(
-                rate, price, problem.load, most, limit, least, planes,
-                threshold, True, self._budget(), rows, values,
-            )  # fmt: skip
+                knapsack, price, threshold, True, self._budget(), rows, values
+            )
             self._measure(nodes, time.perf_counter() - began)
             if num_found <= size:
                 break
@@ -325,6 +321,78 @@ def upper_planes(rate, load, most, limit):  # type: ignore[no-untyped-def]
     return planes
 
 
+class Knapsack(NamedTuple):
+    """What the patterns of one node class are made of.
+
+    `rate`: (G, G) float64: traffic of one pair of tasks, symmetric, non-negative.
+    `load`, `most`, `limit`, `least`: ``(G, R)`` load of a task, ``(G,)`` most tasks of a class,
+        ``(R,)`` largest and smallest load of the node.
+    `planes`: from `upper_planes` for the same ``rate, load, most, limit``.
+    """
+
+    rate: Floats
+    load: Floats
+    most: Floats
+    limit: Floats
+    least: Floats
+    planes: Floats
+
+
+@inlined
+def _set_range(depth, load, most, limit, least, used, reach, count, lowest):  # type: ignore[no-untyped-def]
+    """Set a class's count to what still fits, its lowest to what the rest can no longer supply."""
+    high = most[depth]
+    low = 0.0
+    for r in range(limit.shape[0]):
+        shortfall = least[r] - used[depth, r] - reach[depth + 1, r]
+        if load[depth, r] > 0.0:
+            fits = np.floor((limit[r] - used[depth, r]) / load[depth, r] + 1e-9)
+            while fits >= 0 and used[depth, r] + fits * load[depth, r] > limit[r]:
+                fits -= 1.0
+            high = min(high, fits)
+            if shortfall > 0.0:
+                low = max(low, np.ceil(shortfall / load[depth, r] - 1e-9))
+        elif shortfall > 0.0:
+            high = -1.0
+    count[depth] = int(high)
+    lowest[depth] = int(low)
+
+
+@inlined
+def _value_of(depth, c, rate, value, margin):  # type: ignore[no-untyped-def]
+    """Return the value of a partial pattern with `c` tasks of the next class."""
+    return value[depth] + c * margin[depth, depth] + rate[depth, depth] * (c * (c - 1) * 0.5)
+
+
+@inlined
+def _descend(depth, c, rate, load, value, used, margin):  # type: ignore[no-untyped-def]
+    """Add a class's count to the partial pattern."""
+    value[depth + 1] = _value_of(depth, c, rate, value, margin)
+    for r in range(load.shape[1]):
+        used[depth + 1, r] = used[depth, r] + c * load[depth, r]
+    for h in range(depth + 1, load.shape[0]):
+        margin[depth + 1, h] = margin[depth, h] + c * rate[depth, h]
+
+
+@inlined
+def _first_enough(depth, low, high, load, least, used):  # type: ignore[no-untyped-def]
+    """Return the lowest count of the last class that fills the node to its least load."""
+    for r in range(load.shape[1]):
+        while low <= high and used[depth, r] + low * load[depth, r] < least[r]:
+            low += 1
+    return low
+
+
+@inlined
+def _store(slot, count, c, value, rows, values):  # type: ignore[no-untyped-def]
+    """Store a pattern and its value."""
+    last = count.shape[0] - 1
+    for g in range(last):
+        rows[slot, g] = count[g]
+    rows[slot, last] = c
+    values[slot] = value
+
+
 @helper
 def _open_bound(depth, margin, used, load, most, limit, planes, work):  # type: ignore[no-untyped-def]
     """Upper bound on what classes ``depth..G-1`` can add to a partial pattern."""
@@ -362,17 +430,11 @@ def _open_bound(depth, margin, used, load, most, limit, planes, work):  # type: 
     return best
 
 
-@kernel(steps=lambda most, node_budget: 10 * min(node_budget, np.prod(most[:-1] + 1)))
-def search(  # type: ignore[no-untyped-def]
-    rate, dual, load, most, limit, least, planes, threshold, keep_all, node_budget, rows, values
-):
+@kernel(steps=lambda knapsack, node_budget: 10 * min(node_budget, np.prod(knapsack.most[:-1] + 1)))
+def search(knapsack, dual, threshold, keep_all, node_budget, rows, values):  # type: ignore[no-untyped-def]
     """Walk the patterns of one node class.
 
-    `rate`: (G, G) float64: traffic of one pair of tasks, symmetric, non-negative.
     `dual`: (G,) float64: price of one task of each class.
-    `load`, `most`, `limit`, `least`: ``(G, R)`` load of a task, ``(G,)`` most tasks of a class,
-        ``(R,)`` largest and smallest load of the node.
-    `planes`: from `upper_planes` for the same ``rate, load, most, limit``.
     `threshold`: patterns of value (gain minus prices) at or below it are of no interest.
     `keep_all`: True: store every pattern above the threshold; False: the threshold follows the best
         one found, and improving patterns are stored in a ring.
@@ -385,20 +447,21 @@ def search(  # type: ignore[no-untyped-def]
             search was complete and nothing lies above the threshold.
         `nodes`: inner nodes opened.
     """
+    rate, load, most, limit, least, planes = knapsack
     num_classes, num_resources = load.shape
-    capacity = rows.shape[0]
-    last = num_classes - 1
+    capacity = len(values)
+    # row d is of the partial pattern of the counts of classes 0..d-1: its value and load, what the
+    # first task of each class would add, and the most load that the other classes can add
     value = np.zeros(num_classes + 1)
     used = np.zeros((num_classes + 1, num_resources))
     margin = np.zeros((num_classes + 1, num_classes))
-    for g in range(num_classes):
-        margin[0, g] = -dual[g]
-    count = np.zeros(num_classes, dtype=np.int64)
-    lowest = np.zeros(num_classes, dtype=np.int64)
     reach = np.zeros((num_classes + 1, num_resources))
-    for d in range(last, -1, -1):
+    for d in range(num_classes - 1, -1, -1):
+        margin[0, d] = -dual[d]
         for r in range(num_resources):
             reach[d, r] = reach[d + 1, r] + most[d] * load[d, r]
+    count = np.zeros(num_classes, dtype=np.int64)
+    lowest = np.zeros(num_classes, dtype=np.int64)
     work = np.zeros((3, num_classes))
     num_found = 0
     nodes = 0
@@ -407,44 +470,17 @@ def search(  # type: ignore[no-untyped-def]
     entering = True
     while depth >= 0:
         if entering:
-            # The range of this class's count: what still fits, what the rest can no longer supply.
-            most_here = most[depth]
-            least_here = 0.0
-            for r in range(num_resources):
-                if load[depth, r] > 0.0:
-                    room = limit[r] - used[depth, r]
-                    fits = np.floor(room / load[depth, r] + 1e-9)
-                    while fits >= 0 and used[depth, r] + fits * load[depth, r] > limit[r]:
-                        fits -= 1.0
-                    most_here = min(most_here, fits)
-                    shortfall = least[r] - used[depth, r] - reach[depth + 1, r]
-                    if shortfall > 0.0:
-                        least_here = max(least_here, np.ceil(shortfall / load[depth, r] - 1e-9))
-                elif least[r] - used[depth, r] - reach[depth + 1, r] > 0.0:
-                    most_here = -1.0
-            count[depth] = int(most_here)
-            lowest[depth] = int(least_here)
+            _set_range(depth, load, most, limit, least, used, reach, count, lowest)
             entering = False
-            if depth == last:
-                low = lowest[depth]
-                high = count[depth]
-                for r in range(num_resources):
-                    while low <= high and used[depth, r] + low * load[depth, r] < least[r]:
-                        low += 1
-                c = high
+            if depth == num_classes - 1:
+                low = _first_enough(depth, lowest[depth], count[depth], load, least, used)
+                c = count[depth]
                 while c >= low:
-                    total = (
-                        value[depth]
-                        + c * margin[depth, depth]
-                        + rate[depth, depth] * (c * (c - 1) * 0.5)
-                    )
+                    total = _value_of(depth, c, rate, value, margin)
                     if total > threshold:
                         slot = num_found if keep_all else num_found % capacity
                         if slot < capacity:
-                            for g in range(last):
-                                rows[slot, g] = count[g]
-                            rows[slot, last] = c
-                            values[slot] = total
+                            _store(slot, count, c, total, rows, values)
                         num_found += 1
                         if not keep_all:
                             threshold = total
@@ -452,32 +488,23 @@ def search(  # type: ignore[no-untyped-def]
                     c = c - 1 if keep_all or c == low else low
                 if keep_all and num_found > capacity:
                     return num_found, np.inf, nodes
-                depth -= 1
-                if depth >= 0:
-                    count[depth] -= 1
-                continue
+                count[depth] = lowest[depth] - 1
         if count[depth] < lowest[depth]:
             depth -= 1
             if depth >= 0:
                 count[depth] -= 1
             continue
-        c = count[depth]
-        value[depth + 1] = (
-            value[depth] + c * margin[depth, depth] + rate[depth, depth] * (c * (c - 1) * 0.5)
-        )
-        for r in range(num_resources):
-            used[depth + 1, r] = used[depth, r] + c * load[depth, r]
-        for h in range(depth + 1, num_classes):
-            margin[depth + 1, h] = margin[depth, h] + c * rate[depth, h]
+        _descend(depth, count[depth], rate, load, value, used, margin)
         nodes += 1
         exhausted = nodes > node_budget
         if exhausted or (depth + 3 < num_classes and threshold > -np.inf):
             rest = _open_bound(
                 depth + 1, margin[depth + 1], used[depth + 1], load, most, limit, planes, work
             )
-            if value[depth + 1] + rest <= threshold or exhausted:
-                if exhausted and value[depth + 1] + rest > threshold:
-                    bound = max(bound, value[depth + 1] + rest)
+            highest = value[depth + 1] + rest
+            if exhausted and highest > threshold:
+                bound = max(bound, highest)
+            if exhausted or highest <= threshold:
                 count[depth] -= 1
                 continue
         depth += 1
