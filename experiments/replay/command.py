@@ -39,8 +39,8 @@ The same command continues an interrupted replay; further policies may be added 
 docs/replay.md describes policies, scaling rules, costs and columns."""
 
 
-_AMOUNTS: dict[str | None, tuple[str, Callable[[str], Any], str]] = {
-    None: ("N", whole, "key groups"),
+_AMOUNTS: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "": ("N", whole, "key groups"),
     "given_cost": ("C", amount, "their cost"),
 }
 """Of budgets by the column of tasks that they weigh by: what the help calls their amounts."""
@@ -71,9 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     budget = parser.add_argument_group("budget a period, in place of the recording's")
     for rule in BUDGETS:
-        metavar, kind, words = _AMOUNTS.get(
-            rule.weight_column, ("A", amount, f"their {rule.weight_column}")
-        )
+        what = rule.weight_column or rule.limits[0].unit
+        metavar, kind, words = _AMOUNTS.get(what, ("A", amount, f"their {what}"))
         declare(budget, f"--{rule.name.replace('_', '-')} {metavar}", words, kind)
     costs = parser.add_argument_group("costs, in units of the first resource; default 0")
     for name, text in (

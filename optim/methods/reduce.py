@@ -39,6 +39,7 @@ from optim.rules import (
     MAX_LOAD_DISTANCE,
     MAX_TASKS,
     MAX_TASKS_PER_SLOT,
+    RULES,
     SETS,
     SLOT_SETS,
     SLOTS,
@@ -411,7 +412,10 @@ def _narrowed(instance: Instance, excluded: dict[int, list[int]]) -> Instance:
 
 
 _DIGITS = 14
-_OF_STATE = tuple(rule.name for rule in BUDGETS if rule.weight_column is not None)
+_NUMBERS = tuple(
+    limit for rule in RULES for limit in rule.limits if limit.table == "limits" and limit.unit
+)
+"""Numbers under ``limits`` that are in a unit."""
 _OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
 _FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
 _LITTLE = 1e-5  # Share of a capacity beside its background that rounding to 14 digits changes.
@@ -523,8 +527,9 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
     """Return the instance in units of the scale; the same one where nothing changes."""
     load, limits = scale.load, instance.limits
     rates = canonical(np.array([s.rate for s in instance.streams]), scale.rate).tolist()
-    of_limits: Any = {name: _one(getattr(limits, name), scale.cost) for name in _OF_STATE}
-    of_limits["max_load_distance"] = _one(limits.max_load_distance, float(load[0]))
+    of_limits: Any = {
+        limit.name: _one(getattr(limits, limit.name), scale.of(limit.unit)) for limit in _NUMBERS
+    }
     of_tasks: Any = {
         "load": canonical(instance.tasks.load, load),
         "state": canonical(instance.tasks.state, scale.cost),
@@ -598,7 +603,7 @@ def _same(left: Instance, right: Instance) -> bool:
 
     def numbers(of: Instance) -> list[Any]:
         tasks = of.tasks
-        limits = [getattr(of.limits, name) for name in (*_OF_STATE, "max_load_distance")]
+        limits = [getattr(of.limits, limit.name) for limit in _NUMBERS]
         return [
             *(getattr(of.nodes, name) for name in _OF_NODES),
             *(getattr(of.links, name) for name in _OF_LINKS),

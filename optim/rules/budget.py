@@ -62,20 +62,25 @@ class Budget(NamedTuple):
 
 
 def budget_rule(
-    name: str, weight: Callable[[Instance], Floats], *, weight_column: str | None = None
+    name: str,
+    weight: Callable[[Instance], Floats],
+    *,
+    unit: str = "",
+    weight_column: str | None = None,
 ) -> Rule:
     """Return the rule of a budget under ``limits``.
 
     `name`: of the rule, and of the number under ``limits``.
     `weight`: (T,) what a migration of each task of an instance takes.
-    `weight_column`: column of the table of tasks that holds the weights, an amount of state or its
-        cost; none where tasks are counted.
+    `unit`: of the weights (`Limit.unit`); none where tasks are counted.
+    `weight_column`: column of the table of tasks that holds weights in the unit of state, of which
+        numbers that no plan can pay are bounded.
     """
 
     def budgets(instance: Instance) -> Iterator[Budget]:
         limit = getattr(instance.limits, name)
         if limit is not None:
-            yield Budget(name, weight(instance), limit, weight_column is None)
+            yield Budget(name, weight(instance), limit, not unit)
 
     def violations(placement: Placement) -> Iterator[Violation]:
         limit = getattr(placement.instance.limits, name)
@@ -96,7 +101,7 @@ def budget_rule(
         return np.column_stack([current_node_key(instance), weight(instance)])
 
     return number_rule(
-        number_limit(name, unit="state" if weight_column else "", whole=weight_column is None),
+        number_limit(name, unit=unit, whole=not unit),
         Form.BUDGET,
         violations=violations,
         proofs=proofs,
@@ -136,6 +141,7 @@ def moving_at_most(instance: Instance, moves: int) -> Instance:
 MAX_MIGRATION_COST = budget_rule(
     "max_migration_cost",
     lambda instance: instance.tasks.migration_cost,
+    unit="state",
     weight_column="given_cost",
 )
 
@@ -143,6 +149,7 @@ MAX_MIGRATION_COST = budget_rule(
 MAX_MIGRATION_STATE = budget_rule(
     "max_migration_state",
     lambda instance: np.nan_to_num(instance.tasks.state),
+    unit="state",
     weight_column="state",
 )
 

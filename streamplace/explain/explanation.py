@@ -426,7 +426,7 @@ def _set(table: SetTable, i: int, rule: str, places: Ints) -> Iterator[Bound]:
 _ASKED = 3
 _ONE = frozenset(
     {"max_tasks", _OF_INFLOW}
-    | {rule.name for rule in BUDGETS if not rule.weight_column}
+    | {rule.name for rule in BUDGETS if all(limit.whole for limit in rule.limits)}
     | rules_of({Form.RESTARTS})
 )
 
