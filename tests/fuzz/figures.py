@@ -129,10 +129,10 @@ def _distance(reading: Reading, loads: np.ndarray, by: dict[str, np.ndarray]) ->
     first = loads[:, :, 0]
     mean = first.sum(axis=1) / reading.weight[stay].sum()
     off = first - reading.weight * mean[:, None]
-    far = np.abs(off[:, stay]).max(axis=1)
-    if not stay.all():
-        far = np.maximum(far, np.maximum(0.0, off[:, ~stay]).max(axis=1))
-    by["load_distance"] = far
+    over = np.maximum(0.0, off.max(axis=1))
+    under = np.maximum(0.0, -off[:, stay].min(axis=1))
+    by["load_distance"] = np.maximum(over, under)
+    by["sum_of_sides"] = over + under
 
 
 def _capacities(

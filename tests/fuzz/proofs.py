@@ -146,8 +146,10 @@ def _levels(claim: Claim, among: np.ndarray) -> Findings:
     first = figures[str(claim.name)]
     among &= claim.worse_by(first, value) <= claim.rounding()
     for level in claim.result.objective_levels:
-        if level.name not in figures or level.value is None or level.name == claim.name:
+        if level.name == claim.name:
             continue
+        if level.name not in figures or level.value is None:
+            return  # what comes after it is best among plans that this does not know
         mine = claim.figures.value(level.name)
         scale = 1e-6 * max(abs(level.value), claim.reading.total_traffic)
         if mine is not None and abs(mine - level.value) > scale:

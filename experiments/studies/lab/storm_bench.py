@@ -49,6 +49,7 @@ CORES = 0.3  # Of each machine, held by a control group.
 MEGABITS = 20.0  # Of each machine's link, each way, Mbit/s.
 PACED = 60.0  # Tuples/s of an executor of a spout, of a paced run.
 PENDING = 100
+_COMPILED = 15.0  # Seconds at full speed with all cores, until a worker's code is compiled.
 _SETTLED = 10.0
 
 
@@ -146,8 +147,8 @@ class Planned(NamedTuple):
 class StormBench:
     """A cluster on machines, and the topology that runs on it."""
 
-    def __init__(self, cluster: StormCluster, folder: Path) -> None:
-        self._cluster, self._folder = cluster, folder
+    def __init__(self, cluster: StormCluster, machines: Machines, folder: Path) -> None:
+        self._cluster, self._machines, self._folder = cluster, machines, folder
         self._control = folder / "rate"
 
     def plans(self, shape: Shape) -> dict[str, Planned]:
@@ -158,14 +159,12 @@ class StormBench:
         parts[0]["control"] = str(self._control)
         conf = {"topology.max.spout.pending": PENDING, **SOON_LOST}
         self._cluster.run(shape.name, shape.executors, parts, **conf)
-        # until tuples lost at the start time out spouts send next to nothing
-        wait_until_steady(self._cluster.url, shape.name, PACED)
-        self._set_rate(0.0)
-        time.sleep(_SETTLED)
+        self._warm_up(shape)
         # spouts' acked tuples over the time of the import: the rate that its loads are of
         walk, began, before = self._walk(shape), time.monotonic(), self._acked(shape)
         walk.read(cpu="process", topology=shape.name, interval=15)
         rate = self._acked(shape).since(before).tuples / (time.monotonic() - began)
+        self._machines.limit(None)
         instance = Instance.load(walk.file["instance"])
         planned = {}
         for name, method in POLICIES.items():
@@ -199,9 +198,9 @@ class StormBench:
             verdict = submit(nimbus, placement, LONG)
             identity = nimbus.topology(shape.name).id
             node_of = {(w.host, w.port): w.host for w in nimbus.workers(identity)}
-        # code is compiled, and tuples lost in the restart time out
-        wait_until_steady(self._cluster.url, shape.name, PACED)
         try:
+            self._warm_up(shape)
+            self._set_rate(PACED)
             time.sleep(_SETTLED)
             # paced first: reports of the same seconds say what crossed
             paced = self._measure(shape, seconds)
@@ -211,6 +210,7 @@ class StormBench:
             full = self._measure(shape, seconds)
         finally:
             self._set_rate(PACED)
+            self._machines.limit(None)
         evaluation = evaluate(instance, placed)
         return StormRow(
             shape=shape.name,
@@ -226,6 +226,19 @@ class StormBench:
             as_planned=verdict.holds,
             load=os.getloadavg()[0],
         )
+
+    def _warm_up(self, shape: Shape) -> None:
+        """Run workers that have just started to their steady state, and take their cores away.
+
+        Else what is measured is whether a plan restarted them: compiling takes a third of a core
+        minutes.
+        """
+        # until tuples lost at the start time out spouts send next to nothing
+        wait_until_steady(self._cluster.url, shape.name, PACED)
+        self._set_rate(0.0)
+        time.sleep(_COMPILED)
+        self._machines.limit(CORES)
+        time.sleep(_SETTLED)
 
     def _measure(self, shape: Shape, seconds: float) -> Acked:
         before = self._acked(shape)
@@ -299,9 +312,7 @@ def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[A
     for number, name in enumerate(SUPERVISORS, start=1):
         cluster.start(name, machines.address(name), machines.inside(name))
         cluster.wait_for(number)
-    # from here on: each gets its share, whatever else runs here, when loads are read and measured
-    machines.limit(CORES)
-    bench = StormBench(cluster, folder)
+    bench = StormBench(cluster, machines, folder)
     for shape in SHAPES:
         plans = bench.plans(shape)
         for repetition in range(args.repetitions):
