@@ -71,7 +71,8 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
         job = owners[group.job]
         for identity in group.vertices:
             vertex = job.vertices[identity]
-            alive = [s for s in vertex.subtasks.values() if not s.ended]
+            # what failed is to run again
+            alive = [s for s in vertex.subtasks.values() if not s.ended or s.state == "FAILED"]
             num_ended = len(vertex.subtasks) - len(alive)
             counts = Counter(_place(subtask, manager_ids) for subtask in alive)
             planned, ended = planned + vertex.parallelism - num_ended, ended + num_ended

@@ -113,7 +113,7 @@ def test_subtasks_that_have_ended_are_the_past(
     assert capsys.readouterr().out.startswith("0 of 0 subtasks as planned; 10 ended")
 
 
-@pytest.mark.parametrize("state", ["SCHEDULED", "DEPLOYING", "INITIALIZING", "CANCELING"])
+@pytest.mark.parametrize("state", ["SCHEDULED", "DEPLOYING", "INITIALIZING", "CANCELING", "FAILED"])
 def test_what_has_its_place_and_does_not_run_is_not_as_planned(
     files: dict[str, str], serve: Callable[..., str], capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
