@@ -98,3 +98,14 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     from streamplace.cli.schema import schema
 
     return jsonschema.Draft202012Validator(schema(name))
+
+
+def with_a_plan(process: subprocess.Popen[str]) -> None:
+    """Wait until a line of its progress shows an incumbent."""
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "  bound " in line and "–  bound" not in line:
+            return
+    raise AssertionError(said)

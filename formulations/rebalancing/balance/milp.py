@@ -57,6 +57,7 @@ from optim.referee import Level, Termination
 from optim.rules.base import LOADS, OF_MOVES, Form
 from optim.solvers import LIMITED_WORK, LinearTermination, solve_kept, solve_linear
 from optim.solvers.mps import PosedModel
+from optim.util.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -691,13 +692,26 @@ def _run(
         options=_native(
             settings, aim.goal, bool(answer.levels) or aim.goal in (*CHANGES, *CHANGES_ALONE)
         ),
-        progress=settings.progress if aim.goal == "distance" else None,
+        progress=_progress_of(settings, aim.goal, answer),
     )
     answer.build_seconds += built_at - begun + solution.build_seconds
     answer.solver = solution.solver
     if solution.message and solution.message not in answer.notes:
         answer.notes.append(solution.message)
     return solution, built
+
+
+def _progress_of(
+    settings: Settings, goal: Goal, answer: BalanceAnswer
+) -> Callable[[Progress], None] | None:
+    """Report the load distance; of another level, that it runs, beside what is known of it."""
+    report = settings.progress
+    if report is None or goal == "distance":
+        return report
+    first = next((level for level in answer.levels if level.goal == "distance"), None)
+    value, bound = (None, None) if first is None else (first.value, first.bound)
+    before = time.perf_counter() - settings.started
+    return lambda now: report(Progress(before + now.seconds, value, bound, f"least {goal}"))
 
 
 def _as_sum_of_sides(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:

@@ -17,6 +17,7 @@ import pytest
 from experiments.generators import generate
 from optim.methods.choose import Choice
 from optim.methods.portfolio import _further, _lanes
+from tests.command import with_a_plan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
 
@@ -199,7 +200,7 @@ def test_a_search_by_name_ends_at_ctrl_c_with_all_its_processes(tmp_path: Path) 
     generate("dense", seed=3, tasks=150, nodes=10).save(path)  # it has no bound to meet
     process = solve(path, "--method", "imc-search", seconds=60.0)
     other = forked(process)
-    time.sleep(2.0)
+    with_a_plan(process)
     process.send_signal(signal.SIGINT)
     assert answer(process, 130)["evaluation"]["feasible"]
     assert all(_gone(pid) for pid in other)
@@ -221,7 +222,7 @@ def test_what_is_proven_at_once_is_the_same_alone(tmp_path: Path) -> None:
 def test_an_interrupt_returns_the_best_plan_of_all(large: Path) -> None:
     process = solve(large, seconds=60.0)
     other = forked(process)
-    time.sleep(2.0)
+    with_a_plan(process)
     process.send_signal(signal.SIGINT)
     result = answer(process, 130)
     assert result["termination"] == "interrupted"

@@ -17,6 +17,7 @@ import pytest
 
 from experiments.generators import generate
 from streamplace.present.streams import interrupts_heard, stopped_by_signals
+from tests.command import with_a_plan
 from tests.slowly import slowly
 
 if TYPE_CHECKING:
@@ -46,11 +47,7 @@ def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) 
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         preexec_fn=_heard,
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("method"):
-            break
-    time.sleep(3.0)
+    with_a_plan(process)
     process.send_signal(getattr(signal, name))
     answer, said = process.communicate(timeout=600)
     assert process.returncode == code, said
