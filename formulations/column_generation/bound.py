@@ -16,7 +16,7 @@ functionals at once are a table with two indices.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -270,24 +270,36 @@ SHORT_STEPS, MOST_STEPS = 20_000, 50_000_000
 """Columns that are tried at first, and after which the filter gives up."""
 
 
-@kernel(steps=lambda loss, nodes, most_steps: min(most_steps, len(loss) ** float(nodes.sum())))
-def find_covers(  # type: ignore[no-untyped-def]
-    counts, loss, kind, start, order, key, by_key, number, size, nodes, empty, gap, most_steps
-):
+class Columns(NamedTuple):
+    """n columns, empty ones left out, and how they are found."""
+
+    counts: Counts  # (n, C) tasks.
+    loss: Floats  # (n,)
+    kind: Counts  # (n,) class of nodes.
+    #: For each class of tasks (CSR) the columns that hold it and none before it, by loss.
+    start: Counts
+    order: Counts
+    #: Sorted state × K + class of node of the columns, the columns in that order, and (C,) what one
+    #: executor adds to the number of a state: the last column is looked up.
+    key: Counts
+    by_key: Counts
+    number: Counts
+
+
+@kernel(
+    steps=lambda columns, nodes, most_steps: min(
+        most_steps, len(columns.loss) ** float(nodes.sum())
+    )
+)
+def find_covers(columns, size, nodes, empty, gap, most_steps):  # type: ignore[no-untyped-def]
     """Mark the columns of all allocations within the gap.
 
-    `counts`, `loss`, `kind`: (n, C) tasks, (n,) loss and class of nodes of the columns, empty ones
-        left out.
-    `start`, `order`: for each class of tasks (CSR) the columns that hold it and none before it, by
-        loss.
-    `key`, `by_key`, `number`: sorted state × K + class of node of the columns, the columns in that
-        order, and (C,) what one executor adds to the number of a state: the last column is looked
-        up.
     `size`, `nodes`: (C,) tasks to place; (K,) nodes of each class.
     `empty`: (K,) loss of an empty node.
     `gap`, `most_steps`: most loss of an allocation; columns tried at most.
     Returns (n,) whether a column is in an allocation, and the steps; `most_steps` when it gave up.
     """
+    counts, loss, kind, start, order, key, by_key, number = columns
     used = np.zeros(len(loss), np.bool_)
     if len(loss) == 0:
         return used, 0
@@ -398,7 +410,7 @@ def in_good_allocations(
     if empty and len(nodes) == 1:  # that many are empty, and not looked at
         gap -= empty * max(0.0, float(of_empty[0]))
         nodes = nodes - empty
-    arguments = (
+    columns = Columns(
         np.ascontiguousarray(counts[rows]),
         np.maximum(loss[rows], 0.0),
         kinds,
@@ -407,13 +419,9 @@ def in_good_allocations(
         key[by_key],
         by_key,
         stride,
-        problem.sizes,
-        nodes,
-        of_empty,
-        float(gap),
     )
     for most in (SHORT_STEPS, MOST_STEPS):  # mostly few are enough, in plain Python, too
-        used, steps = find_covers(*arguments, most)
+        used, steps = find_covers(columns, problem.sizes, nodes, of_empty, float(gap), most)
         if steps < most:
             break
     if steps >= MOST_STEPS:
@@ -425,7 +433,7 @@ def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     one = np.ones(1, dtype=np.int64)
     zero = np.zeros(1, dtype=np.int64)
-    find_covers(
-        np.ones((1, 1), dtype=np.int64), np.zeros(1), zero, np.array([0, 1]), zero, one, zero, one,
-        one, one, np.zeros(1), 0.0, 10,
-    )  # fmt: skip
+    columns = Columns(
+        np.ones((1, 1), dtype=np.int64), np.zeros(1), zero, np.array([0, 1]), zero, one, zero, one
+    )
+    find_covers(columns, one, one, np.zeros(1), 0.0, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from formulations.column_generation.bound import find_covers, in_good_allocations
+from formulations.column_generation.bound import Columns, find_covers, in_good_allocations
 from formulations.column_generation.problem import PatternProblem, Pool, make_problem
 from tests.formulations.column_generation.make import random_problem, seeds, whole_pool
 
@@ -21,13 +21,14 @@ def test_only_columns_of_whole_placements_survive() -> None:
     key = counts @ number
     by_key = np.argsort(key)
     one = np.ones(3, dtype=np.int64)
-    parts = (counts, loss, np.zeros(4, dtype=np.int64), start, order, key[by_key], by_key, number)
+    kind = np.zeros(4, dtype=np.int64)
+    columns = Columns(counts, loss, kind, start, order, key[by_key], by_key, number)
     two, inf = np.array([2]), np.array([np.inf])
-    used, _ = find_covers(*parts, one, two, inf, 5.0, 1000)
+    used, _ = find_covers(columns, one, two, inf, 5.0, 1000)
     assert used.tolist() == [True, False, False, True]
-    used, _ = find_covers(*parts, one, two, inf, 1.5, 1000)
+    used, _ = find_covers(columns, one, two, inf, 1.5, 1000)
     assert not used.any()
-    used, steps = find_covers(*parts, one, two, inf, 5.0, 1)
+    used, steps = find_covers(columns, one, two, inf, 5.0, 1)
     assert steps == 1  # gave up
 
 
