@@ -21,8 +21,10 @@ from formulations.throughput.problem import (
     NEVER,
     NODES,
     STARTS,
+    Demand,
     Grouped,
     Listed,
+    Room,
     check_moves,
     counted,
     emptied_first,
@@ -179,10 +181,9 @@ def warm_up() -> None:
     """Compile, or load from disk, the kernels of `throughput-exact`."""
     warm_up_patterns()
     one, free = np.ones(1), np.full(3, np.inf)
-    list_patterns(
-        one, np.ones((1, 1)), np.zeros((1, 1)), np.zeros((2, 1)), np.ones(1, dtype=np.int32),
-        one, -one, one, free, False, 1.0, 10, np.zeros((2, 1), dtype=np.int64), np.zeros(2),
-    )  # fmt: skip
+    demand = Demand(one, np.ones((1, 1)), np.zeros((1, 1)), np.zeros((2, 1)))
+    node = Room(np.ones(1, dtype=np.int32), one, -one, one, free, barred=False)
+    list_patterns(demand, node, 1.0, 10, np.zeros((2, 1), dtype=np.int64), np.zeros(2))
 
 
 def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -> TableRows:

@@ -126,28 +126,43 @@ def share_of(need, room):  # type: ignore[no-untyped-def]
     return need / room if room > 0.0 else NEVER
 
 
-@kernel(steps=lambda most, budget: 2.5 * min(budget, np.prod(most + 1.0)))
-def list_patterns(  # type: ignore[no-untyped-def]
-    sizes, load, rate, cost, most, hard, floor, room, link, barred, limit, budget, rows, values
-):
+class Demand(NamedTuple):
+    """What G groups of tasks need, where every pair of tasks of two groups has equal traffic."""
+
+    sizes: Floats  # (G,) tasks of each group.
+    load: Floats  # (G, R) load of one task.
+    rate: Floats  # (G, G) traffic from one task to one other.
+    cost: Floats  # (2, R) what a unit of traffic costs its sender and its receiver.
+
+
+class Room(NamedTuple):
+    """What a node of one class may hold."""
+
+    most: Ints  # (G,) most tasks of a group.
+    #: (R,) largest and smallest load.
+    hard: Floats
+    floor: Floats
+    #: (R,) and (3,) what saturates, and whether a task there carries nothing (`Places`).
+    room: Floats
+    link: Floats
+    barred: bool
+
+
+@kernel(steps=lambda node, budget: 2.5 * min(budget, np.prod(node.most + 1.0)))
+def list_patterns(demand, node, limit, budget, rows, values):  # type: ignore[no-untyped-def]
     """Walk the contents of a node of one class, and keep those within the limit.
 
-    What a node sends and receives follows from its own contents x alone, where every pair of tasks
-    of two groups has the same traffic:
+    What a node sends and receives follows from its own contents x alone:
 
         out(x) = Σ_g x_g Σ_h rate[g, h] (size_h − x_h),
         in(x) = Σ_h x_h Σ_g rate[g, h] (size_g − x_g)
 
-    `sizes`, `load`, `rate`: (G,) tasks of each group, (G, R) load of one, (G, G) traffic from one
-        task to one other.
-    `cost`: (2, R) what a unit of traffic costs its sender and its receiver.
-    `most`, `hard`, `floor`: (G,) most tasks of a group, (R,) largest and smallest load.
-    `room`, `link`, `barred`: (R,) and (3,) what saturates (`places.Places`); whether a task there
-        carries nothing.
     `limit`, `budget`: highest utilisation of interest; contents looked at before giving up.
     `rows`, `values`: output: (M, G) contents and (M,) highest utilisations.
     Returns how many there are: -1 where they are more than M, or than the budget lets find.
     """
+    sizes, load, rate, cost = demand
+    most, hard, floor, room, link, barred = node
     groups, resources = load.shape
     last = groups - 1
     sends, takes = np.zeros(groups), np.zeros(groups)
@@ -269,16 +284,20 @@ class Grouped:
         n, places, problem = self.first[k], self.places, self.problem
         instance = self.instance
         may = np.where(self.classes.target[self.groups.kind, k], self.groups.sizes, 0)
+        demand = Demand(
+            self.groups.sizes.astype(np.float64), self.groups.load, self.rate,
+            instance.crossing_cost,
+        )  # fmt: skip
+        node = Room(
+            may, self.classes.room[k], self.classes.floor[k], places.room[n], places.link[n],
+            bool(places.barred[n]),
+        )  # fmt: skip
         # the table grows until all patterns fit, or there are too many
         size = 4096
         while True:
             rows = np.zeros((size, problem.num_classes), dtype=np.int64)
             values = np.zeros(size)
-            num_patterns = list_patterns(
-                self.groups.sizes.astype(np.float64), self.groups.load, self.rate,
-                instance.crossing_cost, may, self.classes.room[k], self.classes.floor[k],
-                places.room[n], places.link[n], bool(places.barred[n]), limit, budget, rows, values,
-            )  # fmt: skip
+            num_patterns = list_patterns(demand, node, limit, budget, rows, values)
             if num_patterns >= 0:
                 break
             if size >= most:
