@@ -296,7 +296,7 @@ class _Search:
         size = np.where(np.isfinite(counts.room[:, 0]), counts.room[:, 0], 1e300)
         order = np.lexsort((np.arange(len(fresh)), fresh, ~used, -size, counts.cost))
         order = order[instance.open_nodes[order]]
-        counts = replace(counts.only(order), low=self.low, high=self.high)
+        counts = counts.only(order)._replace(low=self.low, high=self.high)
         return counts, [instance.nodes.ids[n] for n in order.tolist()]
 
     def _by_all(self) -> tuple[Plan, Bounds] | None:
@@ -427,10 +427,7 @@ class _Search:
         best, random = None, seeded(self.seed)
         for start in self._starts(part):
             annealed = np.zeros_like(start)
-            excess = anneal(
-                part.load, part.each, part.rate, part.price, part.room, part.link, self.low,
-                self.high, part.key_groups, start, _STEPS, random, annealed,
-            )  # fmt: skip
+            excess = anneal(part, start, _STEPS, random, annealed)
             if excess <= 0 and (best is None or annealed.sum() < best.sum()):
                 best = annealed
         return best

@@ -8,8 +8,7 @@ placed, the cheapest nodes that take all, and the most traffic inside them (`Cou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +34,7 @@ _KEPT = rules_of({
 """Rules that counts know, with bounds on the nodes that all tasks use: so many are offered."""
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(NamedTuple):
     """O operators and V nodes at a rate."""
 
     #: (O, R) load of all tasks of an operator at the current input, of the resources that it
@@ -59,7 +57,7 @@ class Counts:
 
     def only(self, nodes: Any) -> Counts:
         """Return the same operators on some of the nodes."""
-        return replace(self, room=self.room[nodes], link=self.link[nodes], cost=self.cost[nodes])
+        return self._replace(room=self.room[nodes], link=self.link[nodes], cost=self.cost[nodes])
 
     def keys(self) -> list[bytes]:
         """Return of each node what it takes: those of one key may hold the same."""
@@ -80,8 +78,8 @@ class Counts:
             share += distinct.tolist()
             sizes += count.tolist()
         kind = np.array(operator)
-        scaled = replace(
-            self, load=self.load[kind], each=self.each[kind], rate=self.rate[np.ix_(kind, kind)],
+        scaled = self._replace(
+            load=self.load[kind], each=self.each[kind], rate=self.rate[np.ix_(kind, kind)],
             shares=np.array(share),
         )  # fmt: skip
         return scaled, np.array(sizes, dtype=np.int64)
@@ -231,10 +229,8 @@ def place_one(rows, offset, gains, value, shape, taken):  # type: ignore[no-unty
     return values_after
 
 
-@kernel(steps=lambda steps, room: 20.0 * steps * len(room))
-def anneal(  # type: ignore[no-untyped-def]
-    load, each, rate, price, room, link, low, high, key_groups, start, steps, random, best
-):
+@kernel(steps=lambda start, steps: 20.0 * steps * len(start))
+def anneal(problem, start, steps, random, best):  # type: ignore[no-untyped-def]
     """Add, drop and move tasks so that no node is too full, and tasks are few, by annealing.
 
     `start`, `steps`, `random`: (V, O) counts to begin with; moves tried; state of the generator
@@ -242,6 +238,7 @@ def anneal(  # type: ignore[no-untyped-def]
     `best`: (V, O) output: the best counts.
     Returns what the fullest nodes of `best` exceed their room by, as a part of it, added up.
     """
+    load, each, rate, price, room, link, _, low, high, key_groups, _ = problem
     nodes, operators = start.shape
     resources = load.shape[1]
     counts, total = start.copy(), np.zeros(operators, dtype=np.int64)
