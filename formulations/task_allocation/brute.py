@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.kernels.classes import NodeClasses
+    from optim.kernels.place_rules import Guard
     from optim.methods.registry import Request
 
 
@@ -77,26 +78,35 @@ class Walk(NamedTuple):
     at: NDArray[np.int64]
 
 
+class Ordered(NamedTuple):
+    """The problem, tasks in their order."""
+
+    rate: NDArray[np.float64]  # (T, T) symmetric traffic of pairs.
+    #: (T, R), (N, R), (N, R).
+    load: NDArray[np.float64]
+    room: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    may: NDArray[np.bool_]  # (T, N) where tasks may go.
+    #: (T, 2) task, and class of interchangeable tasks (contiguous; -1 distinguishes a task from all
+    #: others).
+    label: NDArray[np.int64]
+    node_class: NDArray[np.int64]  # (N,) class of identical nodes, -1 for unusable ones.
+    #: (T, K) what a migration of each task takes of each budget; (K,) what there is of it.
+    price: NDArray[np.float64]
+    budget: NDArray[np.float64]
+
+
 @kernel(steps=lambda most: CALL if most <= _FEW else np.inf)
-def next_better(  # type: ignore[no-untyped-def]
-    walk, guard, rate, load, room, floor, may, label, node_class, price, budget, best, most
-):  # fmt: skip
+def next_better(walk, guard, problem, best, most):  # type: ignore[no-untyped-def]
     """Go on to the next assignment that keeps these rules and collocates more than `best`.
 
     `walk`: where to go on.
     `guard`: sets, inflow and copies, under the tasks that stand.
-    `rate`: (T, T) symmetric traffic of pairs, tasks in their order as in all that follows.
-    `load`, `room`, `floor`: (T, R), (N, R), (N, R).
-    `may`: (T, N) where tasks may go.
-    `label`: (T, 2) task, and class of interchangeable tasks (contiguous; -1 distinguishes a task
-        from all others).
-    `node_class`: (N,) class of identical nodes, -1 for unusable ones.
-    `price`, `budget`: (T, K) what a migration of each task takes of each budget; (K,) what there is
-        of it.
     `best`: gain to beat.
     `most`: partial assignments at which to stop.
     Returns whether one was found; else all are seen, or `most` is reached.
     """
+    rate, load, room, floor, may, label, node_class, price, budget = problem
     num_tasks, num_nodes = may.shape
     num_resources = load.shape[1]
     place, used, num_tasks_on, gain = walk.place, walk.used, walk.num_tasks, walk.gain
@@ -189,14 +199,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     _check_size(instance, groups, classes)
     outcome = Outcome(Termination.OPTIMAL, times={"compile": compiled})
     last = [rule for rule in _AT_LAST if rule.present(instance) is not None]
-    walk, *problem = _problem(instance, groups, classes)
+    walk, guard, problem = _problem(instance, groups, classes)
     order = groups.members.astype(np.int64)
     recorder = ProgressRecorder("max", request.progress, request.started)
     best = bound = -np.inf
     while walk.at[0] >= 0:
         seen = int(walk.at[1])
         upto = _FEW if seen < _FEW else seen + _CHUNK
-        found = next_better(walk, *problem, best, min(most + 1, upto))
+        found = next_better(walk, guard, problem, best, min(most + 1, upto))
         if found:
             node = np.full(instance.num_tasks, NOWHERE, dtype=np.int32)
             node[order] = walk.place
@@ -233,8 +243,10 @@ def _withdraw(outcome: Outcome, *, unknown: bool) -> None:
         outcome.notes.append(UNDECIDED)
 
 
-def _problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> tuple[Any, ...]:
-    """Return the walk at its start, and the other arguments of `next_better` up to the budget."""
+def _problem(
+    instance: Instance, groups: TaskGroups, classes: NodeClasses
+) -> tuple[Walk, Guard, Ordered]:
+    """Return the walk at its start, the guard, and the problem."""
     count, order = instance.num_tasks, groups.members.astype(np.int64)
     price, budget = move_budgets(instance)
     shape = (instance.num_nodes, instance.num_resources)
@@ -255,10 +267,11 @@ def _problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> tu
     rate[u, v] = rate[v, u] = between
     rate = np.ascontiguousarray(rate[np.ix_(order, order)])
     load = np.ascontiguousarray(instance.tasks.load[order])
-    return (
-        walk, guard, rate, load, room, floor, may[order], label.astype(np.int64),
+    problem = Ordered(
+        rate, load, room, floor, may[order], label.astype(np.int64),
         classes.node_class.astype(np.int64), np.ascontiguousarray(price[order]), budget,
     )  # fmt: skip
+    return walk, guard, problem
 
 
 def least_assignments(groups: TaskGroups, classes: NodeClasses) -> float:
@@ -295,10 +308,10 @@ def _warm_up() -> None:
         np.zeros(2, dtype=np.int64),
     )  # fmt: skip
     guard = make_guard(no_rules(number - 1, 1), number - 1)
-    next_better(
-        walk, guard, one, one, one, one, one > 0, np.zeros((1, 2), dtype=np.int64), number,
-        one, np.zeros(1), -np.inf, 10,
-    )  # fmt: skip
+    problem = Ordered(
+        one, one, one, one, one > 0, np.zeros((1, 2), dtype=np.int64), number, one, np.zeros(1)
+    )
+    next_better(walk, guard, problem, -np.inf, 10)
 
 
 # `imc-brute` for any figure but traffic inside nodes: every assignment judged by itself.
