@@ -358,6 +358,21 @@ class State(NamedTuple):
     random: np.ndarray
 
 
+class Placed(NamedTuple):
+    """A placement, and what follows from it.
+
+    (T,) place; (N,) deviation from the share; (N, E) room and spare; what is left of each budget;
+    the guard of place rules.
+    """
+
+    place: np.ndarray
+    deviation: np.ndarray
+    room: np.ndarray
+    spare: np.ndarray
+    budget: np.ndarray
+    guard: Guard
+
+
 @helper
 def gather(state, node, buffer):
     """Copy a node's key groups into a buffer; return how many (at most its length)."""

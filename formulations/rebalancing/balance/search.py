@@ -26,10 +26,9 @@ from optim.util.compiled import warming
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from formulations.rebalancing.balance.kernel import Fixed, State
+    from formulations.rebalancing.balance.kernel import Fixed, Placed, State
     from formulations.rebalancing.balance.model import Settings
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
-    from optim.kernels.place_rules import Guard
 
 
 #: Levels that one search may try, and how many may fail in a row.
@@ -541,10 +540,10 @@ def _effort(problem: BalanceProblem) -> tuple[Floats, bool]:
     return np.ascontiguousarray((uneven / usual).mean(axis=1)), True
 
 
-def changing_part(
-    problem: BalanceProblem, placement: Ints
-) -> tuple[Ints, Floats, Floats, Floats, Floats, Guard]:
-    """Return placement, (N,) deviation, (N, E) room and spare, (K,) budgets left, and guard."""
+def changing_part(problem: BalanceProblem, placement: Ints) -> Placed:
+    """Return a placement and what follows from it."""
+    from formulations.rebalancing.balance.kernel import Placed
+
     used = problem.node_usage(placement)
     floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
     floor = np.where(floor > 0, floor, -math.inf)
@@ -554,7 +553,7 @@ def changing_part(
     placement = writable(placement)
     deviation = problem.node_load(placement) - problem.share
     guard = make_guard(problem.rules, placement)
-    return placement, deviation, room, used - floor, budget, guard
+    return Placed(placement, deviation, room, used - floor, budget, guard)
 
 
 def state_of(problem: BalanceProblem, placement: Ints, seed: int = 1) -> State:

@@ -240,8 +240,9 @@ def returning(fixed, state, log, count):
 
 
 @helper
-def state_at(fixed, place, deviation, room, spare, budget, guard, seed):
+def state_at(fixed, start, seed):
     """Return the state of a placement."""
+    place, deviation, room, spare, budget, guard = start
     tasks, nodes = len(place), len(deviation)
     state = JointState(
         place.copy(),
@@ -269,37 +270,19 @@ def state_at(fixed, place, deviation, room, spare, budget, guard, seed):
 
 
 @kernel(steps=lambda steps: 65 * steps)
-def anneal(
-    fixed,
-    place,
-    deviation,
-    room,
-    spare,
-    budget,
-    guard,
-    arcs,
-    seed,
-    best,
-    best_value,
-    steps,
-    part,
-    hot,
-    cold,
-    price,
-    for_left,
-):
+def anneal(fixed, start, arcs, seed, best, best_value, steps, cooling, price, for_left):
     """Anneal for some steps from a placement.
 
-    `arcs`: promising moves.
+    `start`, `arcs`: the placement (`Placed`), and promising moves.
     `best`, `best_value`: (T,) best feasible placement so far and its value (-inf for none); both
         are stored.
-    `steps`, `part`: number of steps, and (2,) what part of the whole cooling they are.
-    `hot`, `cold`: first and last temperature of the whole cooling, in units of the aim.
+    `steps`, `cooling`: number of steps, and what part of the whole cooling they are.
     `price`: of a unit of excess to begin with.
     `for_left`: whether the aim is to empty leaving nodes instead of collocation.
     Returns placement at the end, value of the best one, price and totals at the end.
     """
-    state = state_at(fixed, place, deviation, room, spare, budget, guard, seed)
+    hot, cold, begin, end = cooling
+    state = state_at(fixed, start, seed)
     total = state.total
     wanted = np.zeros((12, 2), np.int64)
     log = np.zeros((LONGEST, 2), np.int64)
@@ -309,7 +292,7 @@ def anneal(
     now = 0.0
     for step in range(steps):
         if step % EVERY == 0:
-            done = part[0] + (part[1] - part[0]) * step / steps
+            done = begin + (end - begin) * step / steps
             temperature = hot * (cold / hot) ** done
             if step > 0:
                 # the price of a unit of excess holds the walk at the edge of the limits
@@ -404,6 +387,15 @@ class Arcs(NamedTuple):
     task: np.ndarray
     node: np.ndarray
     best: np.ndarray
+
+
+class Cooling(NamedTuple):
+    """First and last temperature of a whole cooling, in units of the aim, and a part of it."""
+
+    hot: float
+    cold: float
+    begin: float
+    end: float
 
 
 class JointState(NamedTuple):

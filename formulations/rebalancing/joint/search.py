@@ -80,7 +80,7 @@ def search_joint(
     `for_left`: empty leaving nodes instead of collocating.
     `warm`: begin less hot: for starts that are good but for what they exceed.
     """
-    from formulations.rebalancing.joint.kernel import anneal
+    from formulations.rebalancing.joint.kernel import Cooling, anneal
 
     result, guide = AnnealingResult(), problem.by_pairs
     fixed = fixed_part(guide)
@@ -111,12 +111,12 @@ def search_joint(
                     return result
                 slice_ = min(calls, steps - done if done < steps else max(1, steps // 3))
                 slice_ = slice_ if deadline is None or sure <= 0 else min(slice_, sure)
-                part = np.minimum(1.0, np.array([done / steps, (done + slice_) / steps]))
+                begin, end = min(1.0, done / steps), min(1.0, (done + slice_) / steps)
                 best_value = max(result.value, NOTHING) if guide is problem else best_guide
                 place, value, now_price, _ = anneal(
-                    fixed, *changing_part(problem.balance, place), arcs,
-                    int(seeds.integers(1, 2**62)), best, best_value, slice_, part,
-                    heat, cold, now_price, for_left,
+                    fixed, changing_part(problem.balance, place), arcs,
+                    int(seeds.integers(1, 2**62)), best, best_value, slice_,
+                    Cooling(heat, cold, begin, end), now_price, for_left,
                 )  # fmt: skip
                 done += slice_
                 result.steps += slice_

@@ -52,12 +52,12 @@ def test_totals_after_many_moves_are_those_counted_from_scratch(seed: int) -> No
     balance = problem.balance
     start = allowed_start(problem)
     fixed, changing = fixed_part(problem), changing_part(problem.balance, start)
-    if changing[4].min(initial=0) < 0 or not balance._on_allowed_nodes(start):
+    if changing.budget.min(initial=0) < 0 or not balance._on_allowed_nodes(start):
         pytest.skip("the start is above the budget, or a key group may be nowhere")
     best = np.zeros(balance.num_tasks, np.int64)
     place, value, _, total = joint_kernel.anneal(
-        fixed, *changing, partner_arcs(problem), 5, best, -math.inf, 400,
-        np.array([0.0, 1.0]), 1.0, 0.1, 1.0, False,
+        fixed, changing, partner_arcs(problem), 5, best, -math.inf, 400,
+        joint_kernel.Cooling(1.0, 0.1, 0.0, 1.0), 1.0, False,
     )  # fmt: skip
     assert (balance.spent(place) <= balance.budget).all()
     assert balance._on_allowed_nodes(place)
@@ -74,7 +74,7 @@ def test_found_is_feasible_and_repeats(seed: int) -> None:
     problem = varied_joint(seed)
     every = list(placements(problem))
     starts = (allowed_start(problem), *every[:1])
-    if changing_part(problem.balance, starts[0])[4].min(initial=0) < 0:
+    if changing_part(problem.balance, starts[0]).budget.min(initial=0) < 0:
         starts = starts[1:]
     found = search_joint(problem, starts, seed, rounds=2, first=2_000)
     if not every:
@@ -92,7 +92,7 @@ def test_a_plan_is_found_from_starts_that_keep_no_cap() -> None:
     for seed in range(40):
         problem = varied_joint(seed)
         start = allowed_start(problem)
-        within = changing_part(problem.balance, start)[4].min(initial=0) >= 0
+        within = changing_part(problem.balance, start).budget.min(initial=0) >= 0
         if not within or problem.is_feasible(start) or next(placements(problem), None) is None:
             continue
         done += 1
@@ -109,8 +109,8 @@ def test_what_ends_outside_the_cap_is_levelled(monkeypatch: pytest.MonkeyPatch) 
     steps = []
 
     def stays(*given: Any) -> Any:
-        steps.append(given[-6])
-        return balance.home, given[-7], given[-2], np.zeros(5)
+        steps.append(given[-4])
+        return balance.home, given[-5], given[-2], np.zeros(5)
 
     monkeypatch.setattr(joint_kernel, "anneal", stays)
     found = search_joint(problem, (balance.home,), rounds=1, first=9)
