@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
 FAMILIES = ("albic", "balance", "eoa", "imc", "joint", "rebalancing", "storm")
 LINES = 900
+PARAMETERS = 12  # of a kernel: arrays that belong together are one NamedTuple
 CODE = 639  # of the checker of certificates, without blank lines, comments, docstrings and `FIELDS`
 
 
@@ -178,6 +179,21 @@ def test_a_rule_named_in_a_module_is_found() -> None:
 def test_files_stay_short(sources: dict[str, Path]) -> None:
     long = {m: n for m, f in sources.items() if (n := len(f.read_text().splitlines())) > LINES}
     assert long == {}
+
+
+def kernels(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Yield what is compiled."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            marks = [ast.unparse(mark).split("(")[0] for mark in node.decorator_list]
+            if {"kernel", "helper", "inlined"}.intersection(marks):
+                yield node
+
+
+def test_kernels_have_few_parameters(sources: dict[str, Path]) -> None:
+    found = [k for file in sources.values() for k in kernels(ast.parse(file.read_text("utf-8")))]
+    assert len(found) > 200
+    assert not [k.name for k in found if len(k.args.args) > PARAMETERS]
 
 
 def test_the_checker_is_short(sources: dict[str, Path]) -> None:
