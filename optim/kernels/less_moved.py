@@ -47,11 +47,14 @@ def least_change(
     """
     if any(figure.value is None for figure in objectives):
         return node
+    few = _are_few(instance, node)
+    if not few and _num_back(len(node), instance.num_nodes) == 0:
+        return node  # nothing is looked at: no (T, N) array is made of a million tasks
     changes = _Changes(instance, node)
     if not any(key.any() for key in changes.of(node)):
         return node
     best, left = Kept(instance, node, objectives, slot), _TRIALS
-    every = _all_placements(changes)
+    every = _all_placements(changes) if few else None
     while left > 0:
         others = _others(changes, best.node) if every is None else every
         others = _as_good(instance, changes.less(others, best.node), best.node, objectives)
@@ -105,12 +108,21 @@ class _Changes:
         return others[order[smaller[order]]]
 
 
-def _all_placements(changes: _Changes) -> Ints | None:
-    """(M, T) all placements; ``None`` where they are many."""
-    count = changes.may.sum(axis=1)
+def _are_few(instance: Instance, node: Ints) -> bool:
+    """Whether all placements are looked at."""
+    kind, _, target = placing_masks(instance)
+    count = target.sum(axis=1)[kind] + ~target[kind, node]
     # logarithms: the product of a thousand numbers is beyond doubles
-    if np.log(np.maximum(count, 1)).sum() > math.log(_ALL):
-        return None
+    return bool(np.log(np.maximum(count, 1)).sum() <= math.log(_ALL))
+
+
+def _num_back(tasks: int, nodes: int) -> int:
+    """Return how many tasks are sent home in a round, each beside one other anywhere."""
+    return _ENTRIES // (tasks**2 * nodes)
+
+
+def _all_placements(changes: _Changes) -> Ints:
+    """(M, T) all placements."""
     mesh = np.meshgrid(*(np.flatnonzero(row) for row in changes.may), indexing="ij")
     return np.stack([axis.ravel() for axis in mesh], axis=1).astype(np.int32)
 
@@ -120,7 +132,7 @@ def _others(changes: _Changes, node: Ints) -> Ints:
     home, tasks, size = changes.home, np.arange(len(node)), changes.num_nodes
     back = np.flatnonzero((home >= 0) & (node != home) & changes.may[tasks, home])
     back = back[np.argsort(-changes.cost[back], kind="stable")]
-    back = back[: max(0, _ENTRIES // (len(node) ** 2 * size))]
+    back = back[: _num_back(len(node), size)]
     first, second, to = (a.ravel() for a in np.meshgrid(back, tasks, np.arange(size)))
     kept = (first != second) & changes.may[second, to]
     first, second, to = first[kept], second[kept], to[kept]

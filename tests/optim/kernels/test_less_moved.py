@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from itertools import product
 from typing import Any
 
@@ -119,3 +120,18 @@ def test_the_drain_of_the_example_moves_one_window(solver: str) -> None:
     levels = {level.name: (level.value, level.bound) for level in result.objective_levels}
     assert levels["migrations"] == (6, 6)
     assert levels["migration_cost"] == (917, 917)
+
+
+def test_a_large_plan_is_left_without_an_array_of_tasks_by_nodes() -> None:
+    count, size = 4_000, 400
+    tasks = [{"id": f"t{k}", "load": {"cpu": 1}, "node": f"n{k % size + 1}"} for k in range(count)]
+    many = instance(nodes=nodes(size), operators=[], streams=[], tasks=tasks)
+    node = np.roll(many.tasks.node, 1)
+    figures = [find_objective("load_distance")]
+    least_change(many, node, figures)
+    tracemalloc.start()
+    try:
+        assert least_change(many, node, figures) is node
+        assert tracemalloc.get_traced_memory()[1] < count * size
+    finally:
+        tracemalloc.stop()
