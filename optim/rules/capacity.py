@@ -103,7 +103,10 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
     restricted[instance.tasks.restricted] = True
     free = np.flatnonzero(~restricted)
     most = _most(instance)
-    # nodes with equal room are asked once, and equal loads once
+    # nearly all fit a node with the most room for some resource; of the others nodes with equal
+    # room are asked once, and equal loads once
+    for n in np.unique(np.argsort(most, axis=0)[-1:]):
+        free = free[~_fits(instance.tasks.load[free], most[n])]
     rooms = np.unique(most, axis=0)
     loads, which = np.unique(instance.tasks.load[free], axis=0, return_inverse=True)
     fits_nowhere = np.zeros(len(loads), dtype=np.bool_)
