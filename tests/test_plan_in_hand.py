@@ -16,7 +16,7 @@ import pytest
 from optim import Instance, all_methods, get_method, solve
 from optim.methods.choose import is_suitable
 from optim.methods.registry import Request
-from optim.referee import evaluate_indices
+from optim.referee import Termination, evaluate_indices
 from optim.solvers import inprocess
 from optim.solvers import solve as linear
 from tests.slowly import slowly
@@ -115,6 +115,9 @@ def test_a_failure_ends_in_the_best_plan(
                 if not fault.plans:
                     continue
                 pytest.fail(f"{method.name} lost its plans at call {at}: {raised!r}")
+        if error is KeyboardInterrupt and fault.calls >= at:  # it ends, and says why
+            assert result.termination is Termination.INTERRUPTED
+            assert fault.calls <= at + 1
         judged = [evaluate_indices(instance, node, slot) for node, slot in fault.plans]
         values = [e.objective(method.objective) for e in judged if e.feasible]
         if not values:

@@ -325,9 +325,12 @@ class Request:
 
     def warmed(self, *warm_ups: Callable[[], object]) -> tuple[Request, float]:
         """Compile or load kernels off the clock; return the request to go on with, and seconds."""
+        from optim.util.process import Repeated
+
         began = time.perf_counter()
-        for warm_up in warm_ups:
-            warm_up()
+        with Repeated():  # small searches, which end at Ctrl-C with what they have
+            for warm_up in warm_ups:
+                warm_up()
         seconds = time.perf_counter() - began
         return replace(self, started=self.started + seconds), seconds
 

@@ -261,7 +261,7 @@ class Held:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._restore()
         self.deliver()
 
@@ -277,6 +277,25 @@ class Held:
 
     def _note(self, number: int, _: object) -> None:
         self._noted.append(number)
+
+
+class Repeated(Held):
+    """Raise again, at the end of the block, an interrupt that came and that nothing passed on.
+
+    For what catches `KeyboardInterrupt` to return what it has, where nobody looks at that.
+    """
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._restore()
+        if kind is None:
+            self.deliver()
+
+    def _note(self, number: int, frame: object) -> None:
+        try:
+            self._handlers[number](number, frame)
+        except BaseException:
+            self._noted.append(number)
+            raise
 
 
 def _in_main_thread() -> bool:

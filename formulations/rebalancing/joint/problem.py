@@ -371,18 +371,25 @@ def _balance_first(
     aim = max(least, cap if cap is not None else 0.0)
     left, small = request.remaining(), free.num_tasks * free.num_nodes <= QUICK
     deadline = None if left is None or small else time.perf_counter() + BALANCE_SHARE * left
-    seed, watch = request.seed, Watch(deadline, offer=request.offer)
-    balanced = search_balance(free, warm_starts, seed, aim, watch=watch)
+    watch = Watch(deadline, offer=request.offer)
+
+    def balance(starts: tuple[Ints, ...], seed: int, aim: float) -> Ints | None:
+        found = search_balance(free, starts, seed, aim, watch=watch)
+        if watch.interrupted:  # what it found was offered
+            raise KeyboardInterrupt
+        return found
+
+    balanced = balance(warm_starts, request.seed, aim)
     if balanced is None:
         return
     reached = free.levels(balanced).distance
     # the cap is an aim: where the search misses it, what it reaches takes its place
     wanted = math.inf if cap is None else free.within(cap)
     for more in range(RETRIES if free.num_tasks <= LARGE else 0):
-        if reached <= wanted or watch.interrupted or watch.over():
+        if reached <= wanted or watch.over():
             break
         # aimed at less, the level falls by other steps
-        again = search_balance(free, (balanced,), seed + more, least, watch=watch)
+        again = balance((balanced,), request.seed + more, least)
         balanced = balanced if again is None else again
         reached = free.levels(balanced).distance
     prepared.starts.append(balanced)

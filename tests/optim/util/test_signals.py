@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.inprocess import Overdue, interruptible, solve_small_milp
 from optim.solvers.process import scratch_folder
-from optim.util.process import Held, sigterm_as_interrupt
+from optim.util.process import Held, Repeated, sigterm_as_interrupt
 from tests.optim.solvers.models import hard, knapsacks, solving
 
 BOTH = (signal.SIGINT, signal.SIGTERM)
@@ -73,13 +74,11 @@ def test_child_that_is_stopped_before_it_said_anything_is_no_crash(
 def test_deaf_child_is_killed_after_an_interrupt(
     solver: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+    deaf = "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    deaf += f"os.kill({os.getpid()}, {int(number)}); time.sleep(600)"
     _as_first_act(monkeypatch, deaf)
     monkeypatch.setattr(process, "INTERRUPT_GRACE", 0.1)
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
-    timer.start()
     solution = solve_linear(knapsacks(12, 3), solver, time_limit=60.0, warm_start=np.zeros(12))
-    timer.join()
     assert solution.termination == "interrupted"
     assert solution.killed
     assert solution.objective == 100.0
@@ -174,3 +173,22 @@ def test_other_threads_call_directly_and_forks_start_afresh() -> None:
     if pid == 0:
         os._exit(interruptible(lambda: 7, 20.0))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_what_a_block_swallows_is_raised_at_its_end() -> None:
+    begun = []
+    with pytest.raises(KeyboardInterrupt), Repeated():
+        for _ in range(2):
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            begun.append(True)
+    assert len(begun) == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_a_block_passes_on_is_raised_once() -> None:
+    with contextlib.suppress(KeyboardInterrupt), Repeated():
+        signal.raise_signal(signal.SIGINT)
+    with Repeated():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

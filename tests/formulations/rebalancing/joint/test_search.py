@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.generators import generate
+from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.balance.search import changing_part
 from formulations.rebalancing.joint import kernel as joint_kernel
 from formulations.rebalancing.joint import search as joint_search
@@ -204,3 +207,22 @@ def test_a_search_of_few_tasks_ends_by_itself(repository: Path) -> None:
     result = solve(instance, "joint-search", time_limit=20)
     assert result.gap is not None and result.gap > 0.1
     assert result.termination is Termination.ITERATION_LIMIT
+
+
+@pytest.mark.parametrize("method", ["joint-search", "joint-milp"])
+def test_an_interrupt_while_loads_are_balanced_ends_it(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = generate("joint", seed=1, nodes=5, key_groups=40)
+    within: Any = {"time_limit": 20, "options": {"max_load_distance": 1.0}}
+
+    plain = balance_search.run_portfolio
+
+    def stop(portfolio: balance_search.Portfolio, *more: Any) -> None:
+        if portfolio.problem.num_tasks == instance.num_tasks:  # and not in a warm-up
+            raise KeyboardInterrupt
+        plain(portfolio, *more)
+
+    monkeypatch.setattr(balance_search, "run_portfolio", stop)
+    with contextlib.suppress(KeyboardInterrupt):  # where there was no plan yet
+        assert solve(instance, method, **within).termination is Termination.INTERRUPTED
