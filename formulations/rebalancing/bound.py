@@ -57,28 +57,7 @@ def forced_moves_bound(problem: BalanceProblem, watch: Watch | None = None) -> f
 
 def touched_bound(problem: BalanceProblem) -> float:
     """Return the bound by touched nodes alone: weaker, and a matter of a millisecond."""
-    problem = without_switches(problem)
-    top = problem.levels(problem.home).distance
-    if problem.num_tasks == 0:
-        return top
-    least = lattice_bound(problem)
-    if least >= top:
-        return least
-    needs = Needs(problem)
-    if needs.within(least):
-        return least
-    # bisection: `low` is refuted, `high` is not
-    low, high = least, max(top, least)
-    if not needs.within(high):  # forced moves aside, staying needs nothing: cannot happen
-        return least
-    width = PRECISION * max(1.0, high)
-    while high - low > width:
-        middle = 0.5 * (low + high)
-        if needs.within(middle):
-            high = middle
-        else:
-            low = middle
-    return low
+    return Needs(without_switches(problem)).least_distance()
 
 
 def lattice_bound(problem: BalanceProblem) -> float:
@@ -123,15 +102,36 @@ class Needs:
 
     problem: BalanceProblem  # What is bounded.
 
-    def within(self, distance: float) -> bool:
-        """Whether the least number and cost of moves for `distance` keep the budgets."""
+    def least_distance(self, share: float = 1.0) -> float:
+        """Return the load distance below which a share of the budgets is less than is needed."""
+        problem, least = self.problem, self._lattice
+        top = problem.levels(problem.home).distance
+        if problem.num_tasks == 0:
+            return top
+        if least >= top or self.within(least, share):
+            return least
+        # bisection: `low` is refuted, `high` is not
+        low, high = least, top
+        if not self.within(high, share):  # forced moves aside, staying needs nothing
+            return least
+        width = PRECISION * max(1.0, high)
+        while high - low > width:
+            middle = 0.5 * (low + high)
+            if self.within(middle, share):
+                high = middle
+            else:
+                low = middle
+        return low
+
+    def within(self, distance: float, share: float = 1.0) -> bool:
+        """Whether a share of the budgets is enough for the least number and cost of moves."""
         problem = self.problem
         excess, shortage = self.outside(distance)
         count, possible = self.least_moves(excess, shortage)
-        if not possible or count > self._max_moves:
+        if not possible or count > share * self._max_moves:
             return False
         return all(
-            self.least_spent(problem.price[:, k], excess, shortage) <= problem.budget[k]
+            self.least_spent(problem.price[:, k], excess, shortage) <= share * problem.budget[k]
             for k in np.flatnonzero(np.isfinite(problem.budget) & problem.uneven).tolist()
         )
 
@@ -253,6 +253,10 @@ class Needs:
     @cached_property
     def _allowance(self) -> float:
         return load_allowance(self.problem)
+
+    @cached_property
+    def _lattice(self) -> float:
+        return lattice_bound(self.problem)
 
     @cached_property
     def _max_moves(self) -> float:
