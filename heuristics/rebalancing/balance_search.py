@@ -36,7 +36,6 @@ from formulations.rebalancing.bound import (
     Needs,
     forced_moves_bound,
     impossible,
-    touched_bound,
     without_switches,
 )
 from formulations.rebalancing.problem import Watch, balance_problem
@@ -87,7 +86,7 @@ class Run:
             starts = (exchanged, *starts)
         home = take_starts(self.portfolio, starts)
         # the quick bound first: it ends the bisection on many instances
-        self.raise_bound(touched_bound(self.problem))
+        self.raise_bound(self.portfolio.needs.least_distance())
         self.portfolio.aim_at_goals(home)
         if not self.watch.over():
             self.raise_bound(forced_moves_bound(self.problem))

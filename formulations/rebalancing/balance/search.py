@@ -11,12 +11,13 @@ import itertools
 import math
 import time
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from formulations.rebalancing.balance.model import build_moves
-from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.bound import Needs, forced_moves_bound, without_switches
 from formulations.rebalancing.problem import Watch, confined_to_staying, writable
 from optim.format.tables import APART
 from optim.kernels.place_rules import make_guard, nodes_of_parts
@@ -62,6 +63,11 @@ class Portfolio:
         self._fixed = fixed_part(problem)
         self._runs = 0
 
+    @cached_property
+    def needs(self) -> Needs:
+        """What must move at least."""
+        return Needs(without_switches(self.problem))
+
     def take(self, placement: Ints) -> None:
         """Keep a placement if it is feasible and the best so far."""
         problem = self.problem
@@ -98,7 +104,11 @@ class Portfolio:
 
     def aim_at_goals(self, start: Ints) -> None:
         """Bisect on the load distance from a start."""
-        bisect_goals(self.problem, start, self.seed, self.target, self.watch, self.take_drained)
+        large = self.problem.num_tasks > LARGE
+        first = self.needs.least_distance(1.0 / USUAL) if large else None
+        bisect_goals(
+            self.problem, start, self.seed, self.target, self.watch, self.take_drained, first
+        )
 
     def fill(self, start: Ints) -> Ints:
         """Return the placement by water filling."""
@@ -315,6 +325,10 @@ STAGES = (Stage(12, math.inf, 1.1), Stage(24, 1.25, 1.03), Stage(48, 1.1, 1.01))
 #: The first goal, as a part of the mean load, and the steps down from there.
 FIRST, STEP = 0.01, 0.4
 
+#: In large problems a few attempts are all there is time for: the first goal is the least one that
+#: the budgets allow so many times the least moves of, and each step down is the square of the last.
+USUAL, SHORT_STEP = 1.4, 0.95
+
 GOAL_LOOK_AT = 512  # Key groups of a node that are looked at.
 GOAL_SLICE, ROUNDS = 256, 8  # Nodes mended, or rounds filled, between two looks at the clock.
 PASSES = 10  # Passes over the nodes above a goal.
@@ -391,11 +405,13 @@ def bisect_goals(
     target: float,
     watch: Watch,
     take: Callable[[Ints], None],
+    first: float | None = None,
 ) -> None:
     """Attempt goals between a bound and the start's load distance, ever closer; `take` what is met.
 
     `target`: a proven lower bound.
     `take`: called with each placement that is better than those before.
+    `first`: the first goal, for large problems.
     """
     best = problem.levels(start).distance
     if not problem.num_tasks or best <= target + 1e-9:
@@ -416,16 +432,20 @@ def bisect_goals(
             low = goal
             high = max(low, min(high, reached))
 
+    step, factor = FIRST * problem.mean, STEP
+    if first is not None:
+        step, factor = max(floor, first), SHORT_STEP
     # the bound itself is often reached where many moves are allowed
-    if target > 0.0:
+    elif target > 0.0:
         try_goal(floor * (1.0 + 1e-9), STAGES[0].partners)
     # downwards in long steps first: goals that are met take less time than those that are not
-    step = FIRST * problem.mean
     while high > low * STAGES[0].near and not watch.over():
-        step = max(min(step, high * STEP), low)
+        step = max(min(step, high * factor), low)
         try_goal(step, STAGES[0].partners)
         if high > step:
             break
+        if first is not None:
+            factor *= factor
     # then bisection between what is met and what is not, with ever more partners
     for stage in STAGES:
         if stage.reach < math.inf:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.search import (
     GoalSearch,
+    Portfolio,
     bisect_goals,
     search_balance,
     start_at_home,
 )
-from formulations.rebalancing.bound import forced_moves_bound
+from formulations.rebalancing.bound import Needs, forced_moves_bound
 from formulations.rebalancing.problem import Watch, plain_problem
 from tests.formulations.rebalancing.balance.cases import varied_problem
 from tests.formulations.rebalancing.make import make_problem
@@ -72,6 +73,52 @@ def test_bisection_takes_only_better_placements(seed: int) -> None:
     )  # fmt: skip
     told = [problem.levels(start).distance, *taken]
     assert all(a > b for a, b in zip(told, taken, strict=False))
+
+
+def attempted(problem: BalanceProblem, first: float, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the goals of a bisection from `first` on, each with what was reached."""
+    attempts: list[Any] = []
+    attempt = GoalSearch.attempt
+
+    def noted(self: GoalSearch, goal: float, partners: int) -> float:
+        reached = attempt(self, goal, partners)
+        attempts.append((goal, reached))
+        return reached
+
+    monkeypatch.setattr(GoalSearch, "attempt", noted)
+    bisect_goals(problem, problem.home, 1, 0.01, Watch(), lambda _: None, first)
+    return attempts
+
+
+def test_from_a_first_goal_steps_get_longer_until_one_is_not_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = clusters(100, 30, 5, max_moves=200)
+    attempts = attempted(problem, 2.0, monkeypatch)
+    goals, reached = np.array(attempts).T
+    count = int((reached <= goals * (1 + 1e-9)).argmin())  # the first that is not met
+    assert goals[0] == 2.0
+    assert count > 3
+    steps = goals[1:4] / np.minimum(goals, reached)[:3]
+    np.testing.assert_allclose(steps, 0.95 ** np.array([2, 4, 8]))
+    # then between what is met and what is not
+    assert goals[count + 1] > goals[count]
+
+
+def test_a_large_problem_begins_where_budgets_are_usually_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("formulations.rebalancing.balance.search.LARGE", 2_000)
+    problem = clusters(100, 30, 5, max_moves=120)
+    portfolio, begun = Portfolio(problem, 0, 0.01, Watch()), list[float]()
+    monkeypatch.setattr(
+        "formulations.rebalancing.balance.search.bisect_goals",
+        lambda *given: begun.append(given[-1]),
+    )
+    portfolio.aim_at_goals(problem.home)
+    needs = Needs(problem)
+    assert needs.least_moves(*needs.outside(begun[0] * 1.001))[0] <= 120 / 1.4
+    assert needs.least_moves(*needs.outside(begun[0] * 0.999))[0] > 120 / 1.4
 
 
 def clusters(nodes: int, per_node: int, seed: int, **given: object) -> BalanceProblem:
