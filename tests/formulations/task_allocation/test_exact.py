@@ -164,7 +164,7 @@ def test_time_limit_holds_on_a_general_graph() -> None:
     )
     began = time.perf_counter()
     result = solve(made, "imc-exact", time_limit=1.0)
-    assert time.perf_counter() - began < 60.0  # not a speed test: a run away would take hours
+    assert time.perf_counter() - began < 600.0  # not a speed test: a run away would take hours
     assert result.bound is not None
     assert result.objective is not None
     assert result.objective.value is not None
