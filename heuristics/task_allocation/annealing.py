@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats, Ints
     from optim.kernels.state import State
 
-    Advance = Callable[[int, float, float], float]
+    Advance = Callable[[int, float, float, float], float]
 
 # Simulated annealing on the traffic between nodes, by moves and swaps, compiled.
 #
@@ -128,6 +128,34 @@ def leaves_enough(load, spare, task, other, source, node):
         enough = enough and (growth <= 0.0 or growth <= spare[source, resource])
         enough = enough and (growth >= 0.0 or -growth <= spare[node, resource])
     return enough
+
+
+class Excess(NamedTuple):
+    """(R,) load by which a node may be above or below its bounds, and what a unit of that costs."""
+
+    most: Floats
+    price: Floats
+
+
+@inlined
+def cost_of(load, room, spare, excess, task, other, source, node):
+    """What exceeded bounds cost more once a task goes, and `other` (or nobody) comes for it.
+
+    Infinite where it exceeds more than it may: nothing that is out of bounds already gets worse.
+    """
+    cost = 0.0
+    for resource in range(load.shape[1]):
+        growth = load[task, resource]
+        if other != NOBODY:
+            growth -= load[other, resource]
+        fuller, emptier = (node, source) if growth > 0.0 else (source, node)
+        growth, price = abs(growth), excess.price[resource]
+        for worse in (growth - room[fuller, resource], growth - spare[emptier, resource]):
+            if growth > 0.0 and worse > 0.0:
+                cost += price * min(growth, worse) if worse <= excess.most[resource] else np.inf
+        for better in (-spare[fuller, resource], -room[emptier, resource]):
+            cost -= price * max(0.0, min(growth, better))
+    return cost
 
 
 @inlined
@@ -260,15 +288,16 @@ def table_of(matrix: NDArray[Any], node: NDArray[Any], num_nodes: int) -> NDArra
 
 
 @kernel(steps=lambda proposals: 5 * proposals)
-def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, random):
+def anneal_by_table(state, matrix, table, chances, excess, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
-    limits hold as by `optim.kernels.descent.descend`.
+    Limits hold as by `optim.kernels.descent.descend`, but for the `excess` of loads.
 
     `state`: changes as by `heuristics.task_allocation.annealing.anneal`.
     `matrix`, `table`: `matrix_of` the instance, in fractions or whole units, and `table_of` the
         placement, which changes in place.
     `chances`: `CHANCES`.
+    `excess`: what loads may exceed, and what that costs.
     `tasks`: the tasks that are proposed; others move by swaps only.
     `hot`, `cold`: first and last temperature, in units of traffic.
     `random`: (1,) of its generator (`optim.util.compiled.seeded`); changes in place.
@@ -280,6 +309,8 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
     num_chosen, num_tasks = np.uint64(len(tasks)), np.uint64(len(at))
     num_nodes = np.uint64(len(room))
     x = random[0]
+    most, price_of_load = excess.most, excess.price
+    regained = 2.0 * (most * price_of_load).sum()
     gained = 0.0
     temperature = hot
     step = (cold / hot) ** (1024.0 / max(proposals, 1024))
@@ -302,19 +333,13 @@ def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, 
         change = table[node, task] - table[source, task]
         if not moving:
             change += table[source, other] - table[node, other] - 2 * matrix[task, other]
-        if change < least or not target[kind[task], node]:
+        if change + regained < least or not target[kind[task], node]:
             continue
         if moving:
             other = NOBODY
-            if not fits(load, room, task, node):
-                continue
-        elif (
-            not target[kind[other], source]
-            or not fits_instead(load, room, task, other, node)
-            or not fits_instead(load, room, other, task, source)
-        ):
+        elif not target[kind[other], source]:
             continue
-        if not leaves_enough(load, spare, task, other, source, node):
+        if change - cost_of(load, room, spare, excess, task, other, source, node) < least:
             continue
         if ruled and not may_go(price, budget, guard, task, other, source, node):
             continue
@@ -356,11 +381,13 @@ class Pace(NamedTuple):
     anew: int  # Rounds until the first that starts from what was found.
     #: With a time limit: proposals without a better placement, times tasks squared, before it ends.
     patience: int
-    chunk: int  # Proposals between two looks at the clock.
+    #: Proposals between two looks at the clock, at most; and parts of a round, at least.
+    chunk: int
+    parts: int
 
 
-BY_ROWS = Pace(400, 10_000, 1_000_000, MOST, 40_000, 2, 3, 2500, 250_000)
-BY_TABLE = Pace(400, 50_000, 20_000_000, 20_000, 1_000_000, 50, 2, 50_000, 1_000_000)
+BY_ROWS = Pace(400, 10_000, 1_000_000, MOST, 40_000, 2, 3, 2500, 250_000, 1)
+BY_TABLE = Pace(400, 50_000, 20_000_000, 20_000, 1_000_000, 50, 2, 50_000, 1_000_000, 32)
 """A proposal by table costs a fraction; one long annealing ends higher than several short ones."""
 
 MOST_BY_TABLE = 3000  # No table for more tasks: the matrix of their traffic is held.
@@ -368,10 +395,15 @@ MOST_BY_TABLE = 3000  # No table for more tasks: the matrix of their traffic is 
 SHARE_BY_TABLE = 1 / 16
 """Least share of all tasks that a task talks to, on average, for work by table."""
 
-ROWS, TABLE = (0.45, 0.12), (0.7, 0.04)
+ROWS, TABLE = (0.45, 0.12), (0.5, 0.03)
 """First and last temperature: by rows in units of the rates' weighted mean, tuned on random,
 community and geometric graphs of 10,000 tasks; by table in those of a swap's mean change, tuned on
 complete graphs."""
+
+PRICE, MOST_EXCESS, BOUND_AGAIN, MANY = (3.0, 300.0), 1.0, 0.8, 20
+"""By table, first and last price of a mean load beyond a node's bounds, in units of a swap's mean
+change; by how many mean loads a node may exceed them at first, which falls to none at this share of
+the cooling; tasks a node from which on they may: without, what many such hold hardly changes."""
 
 _COOLER = (0.7, 0.3)
 """With fewer proposals a task than `Pace.a_task`, by which powers of their share the first and the
@@ -392,6 +424,7 @@ class Heat(NamedTuple):
     hot: float
     cold: float
     pace: Pace  # How much is proposed.
+    swap: float = 0.0  # By table, mean change of traffic by a swap.
 
 
 def by_table(instance: Instance) -> bool:
@@ -456,15 +489,16 @@ def _round(
 
     state, gain = state_of(instance, start), imc_gain_of(instance, start)
     seed = incumbent.request.seed + incumbent.annealed
-    go_on = _advance(state, heat.matrix, heat.unit, tasks, seed)
+    go_on = _advance(state, heat, tasks, seed)
+    chunk = min(heat.pace.chunk, -(-planned // heat.pace.parts))
     cooling, cooled, done, left = np.log(heat.cold / heat.hot), 0.0, 0, planned
     began, remaining = time.perf_counter(), incumbent.request.remaining()
     end = np.inf if remaining is None else began + _SHARE * remaining
     while left > 0:
-        size = min(heat.pace.chunk, left)
+        size = min(chunk, left)
         after = cooled + (1.0 - cooled) * size / left
         hot, cold = heat.hot * np.exp(cooling * cooled), heat.hot * np.exp(cooling * after)
-        gain += go_on(size, hot, cold)
+        gain += go_on(size, hot, cold, after)
         cooled, done = after, done + size
         left = planned - done
         if remaining is not None:
@@ -477,21 +511,24 @@ def _round(
     node = state.placement()
     if not len(heat.matrix):
         return incumbent.descended(node)
-    incumbent.offer(node)
-    return node
+    taken = incumbent.take(node, descend=False)
+    return start if taken is None else taken
 
 
-def _advance(
-    state: State, matrix: NDArray[Any], unit: float, tasks: NDArray[np.int64], seed: int
-) -> Advance:
+def _advance(state: State, heat: Heat, tasks: NDArray[np.int64], seed: int) -> Advance:
     """Return what makes the next proposals: by table where there is a matrix, else by rows."""
-    random = seeded(seed)
-    if not len(matrix):
-        return lambda *heats: float(anneal(state, tasks, *heats, random))
-    scales = matrix, table_of(matrix, state.node, len(state.room)), CHANCES, tasks
+    random, unit = seeded(seed), heat.unit
+    if not len(heat.matrix):
+        return lambda size, hot, cold, _: float(anneal(state, tasks, size, hot, cold, random))
+    scales = heat.matrix, table_of(heat.matrix, state.node, len(state.room)), CHANCES
+    mean = state.load.mean(axis=0)
+    price = heat.swap * unit / np.where(mean > 0, mean, np.inf)
+    (low, high), many = PRICE, len(state.node) >= MANY * len(state.room)
 
-    def advance(proposals: int, hot: float, cold: float) -> float:
-        heats = proposals, hot * unit, cold * unit
+    def advance(proposals: int, hot: float, cold: float, cooled: float) -> float:
+        most = many * MOST_EXCESS * mean * max(0.0, 1.0 - cooled / BOUND_AGAIN)
+        excess = Excess(most, price * low * (high / low) ** cooled)
+        heats = excess, tasks, proposals, hot * unit, cold * unit
         return float(anneal_by_table(state, *scales, *heats, random)) / unit
 
     return advance
@@ -545,7 +582,7 @@ def _heat(instance: Instance, incumbent: Incumbent) -> Heat:
         size = _change_of_swaps(matrix, incumbent.node, instance.num_nodes)
         matrix, unit = in_whole_units(matrix)
         incumbent.warm(warm_up_table if matrix.dtype == np.int32 else warm_up_fractions)
-        return Heat(matrix, unit, size * TABLE[0], size * TABLE[1], BY_TABLE)
+        return Heat(matrix, unit, size * TABLE[0], size * TABLE[1], BY_TABLE, size)
     size = _mean_rate(instance)
     return Heat(np.zeros((0, 0)), 1.0, size * ROWS[0], size * ROWS[1], BY_ROWS)
 
@@ -576,22 +613,21 @@ def _mean_rate(instance: Instance) -> float:
 @warming
 def warm_up_rows() -> None:
     """Compile the kernel of work by rows on two tasks, or load it from the cache."""
-    state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _advance(state, np.zeros((0, 0)), 1.0, np.arange(2), 0)(1, 1.0, 0.5)
+    _two_annealed(Heat(np.zeros((0, 0)), 1.0, 1.0, 0.5, BY_ROWS))
 
 
 @warming
 def warm_up_table() -> None:
     """Compile the kernel of work by table on two tasks, or load it from the cache."""
-    _by_table_of(np.int32)
+    _two_annealed(Heat(np.zeros((2, 2), np.int32), 1.0, 1.0, 0.5, BY_TABLE))
 
 
 @warming
 def warm_up_fractions() -> None:
     """The same for rates so unlike that whole units do not hold them."""
-    _by_table_of(np.float64)
+    _two_annealed(Heat(np.zeros((2, 2)), 1.0, 1.0, 0.5, BY_TABLE))
 
 
-def _by_table_of(dtype: Any) -> None:
+def _two_annealed(heat: Heat) -> None:
     state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _advance(state, np.zeros((2, 2), dtype), 1.0, np.arange(2), 0)(1, 1.0, 0.5)
+    _advance(state, heat, np.arange(2), 0)(1, 1.0, 0.5, 1.0)

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heuristics.task_allocation.annealing import (
+    BY_TABLE,
     CHANCES,
+    Excess,
+    Heat,
+    _advance,
     anneal,
     anneal_by_table,
     in_whole_units,
@@ -28,8 +32,16 @@ from tests.optim.make import instance as small
 from tests.optim.make import nodes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from optim.format.instance import Instance
     from optim.kernels.state import State
+
+
+def within_bounds(instance: Instance) -> Excess:
+    """No load beyond the bounds."""
+    width = state_of(instance, np.full(instance.num_tasks, -1, np.int32)).load.shape[1]
+    return Excess(np.zeros(width), np.zeros(width))
 
 
 def annealed(
@@ -41,7 +53,7 @@ def annealed(
         return float(anneal(state, everyone, proposals, hot, hot / 6, seeded(seed)))
     matrix = matrix_of(instance)
     table = table_of(matrix, state.node, instance.num_nodes)
-    asked = everyone, proposals, hot, hot / 6, seeded(seed)
+    asked = within_bounds(instance), everyone, proposals, hot, hot / 6, seeded(seed)
     gained = float(anneal_by_table(state, matrix, table, CHANCES, *asked))
     fresh = table_of(matrix, state.node, instance.num_nodes)
     np.testing.assert_allclose(table, fresh, atol=1e-9)
@@ -96,7 +108,12 @@ def test_leaves_a_local_optimum_that_descent_cannot(by_table: bool) -> None:
     assert np.array_equal(again.node, state.node)
 
 
-def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
+@pytest.mark.parametrize(
+    ("most", "price"), [((0, 0), (0, 0)), ((3, 1), (0.5, 2)), ((0, 0), (1, 1))]
+)
+def test_by_table_follows_a_plain_reading_of_its_proposals(
+    most: tuple[float, float], price: tuple[float, float]
+) -> None:
     """Every proposal told anew from the same random numbers, without a table."""
     made = small(
         nodes=[
@@ -118,7 +135,14 @@ def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
         x ^= x >> 7
         x ^= (x << 17) % 2**64
         numbers.append(x)
-    accepted = 0
+    excess = Excess(np.array(most, np.float64), np.array(price, np.float64))
+
+    def beyond(node: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(2, N, 2) load above capacity, and below the least."""
+        loads = np.array([load[node == n].sum(axis=0) for n in range(4)])
+        return np.maximum(0, [loads - [16, 9], [4, 0] - loads])
+
+    accepted, beyonds = 0, 0
     for x in numbers:
         task, other = ((x >> 42) * 24) >> 22, (((x >> 20) % 2**22) * 24) >> 22
         after = node.copy()
@@ -128,13 +152,15 @@ def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
             after[other] = node[task]
         change = imc_gain_of(made, after) - imc_gain_of(made, node)
         chance = np.log(((x >> 8) % 4096 + 0.5) / 4096)
-        loads = np.array([load[after == n].sum(axis=0) for n in range(4)])
-        kept = (loads <= [16, 9]).all() and (loads[:, 0] >= 4).all()
+        out, by_now = beyond(after), beyond(node)
+        kept = ((out <= by_now) | (out <= most)).all()
+        change -= ((out - by_now).sum(axis=(0, 1)) * price).sum()
         if after[task] != node[task] and change >= chance * 3.0 - 1e-9 and kept:
-            node, accepted = after, accepted + 1
-        anneal_by_table(state, matrix, table, CHANCES, np.arange(24), 1, 3.0, 3.0, random)
+            node, accepted, beyonds = after, accepted + 1, beyonds + int(out.any())
+        anneal_by_table(state, matrix, table, CHANCES, excess, np.arange(24), 1, 3.0, 3.0, random)
         assert np.array_equal(state.node, node)
-    assert accepted > 100
+    assert accepted > 50
+    assert (beyonds > 10) == any(most)
 
 
 def test_whole_units_anneal_as_fractions_do() -> None:
@@ -148,7 +174,7 @@ def test_whole_units_anneal_as_fractions_do() -> None:
     for matrix, unit in ((matrix_of(made), 1.0), in_whole_units(matrix_of(made))):
         state = state_of(made, (np.arange(40) % 5).astype(np.int32))
         table = table_of(matrix, state.node, 5)
-        asked = np.arange(40), 20_000, 9.0 * unit, unit, seeded(1)
+        asked = within_bounds(made), np.arange(40), 20_000, 9.0 * unit, unit, seeded(1)
         gained = anneal_by_table(state, matrix, table, CHANCES, *asked) / unit
         results.append((matrix.dtype, table.dtype, gained, state.placement().tolist()))
     assert [r[0] for r in results] == [r[1] for r in results] == [np.float64, np.int32]
@@ -182,3 +208,22 @@ def test_tasks_are_proposed_in_turn() -> None:
     state = state_of(apart, np.arange(2 * pairs, dtype=np.int32) % 2)
     gained = anneal(state, np.arange(2 * pairs), 2 * pairs, 1e-6, 1e-7, seeded(3))
     assert gained == pairs == imc_gain_of(apart, state.node)
+
+
+@pytest.mark.parametrize("num_nodes", [4, 8])
+def test_nodes_of_many_tasks_exceed_their_bounds_on_the_way(num_nodes: int) -> None:
+    rng = np.random.default_rng(4)
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1 + i % 5}} for i in range(100)]
+    pairs = [[f"t{i}", f"t{j}", float(rng.integers(1, 99))] for i in range(100) for j in range(i)]
+    room = nodes(num_nodes, capacity={"cpu": 360 / num_nodes})
+    made = small(nodes=room, operators=[], streams=[], tasks=tasks, traffic=pairs)
+    state = state_of(made, np.arange(100, dtype=np.int32) // 5 % num_nodes)
+    heat = Heat(matrix_of(made), 1.0, 60.0, 4.0, BY_TABLE, 120.0)
+    go_on, least = _advance(state, heat, np.arange(100), 0), []
+    for cooled in (0.2, 0.6, 0.8, 1.0):
+        go_on(20_000, 60.0 * 0.1**cooled, 55.0 * 0.1**cooled, cooled)
+        least.append(float(state.room.min()))
+    many = num_nodes == 4  # 25 tasks a node; of 8, 12
+    assert (min(least[:2]) < -1e-6) == many
+    assert min(least) > -3.0 - 1e-6
+    assert least[-1] > -1e-6
