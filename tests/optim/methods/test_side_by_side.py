@@ -186,7 +186,7 @@ def test_a_process_that_is_free_goes_on_while_an_exact_method_runs(large: Path) 
 def test_a_search_by_name_runs_from_several_seeds(tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     generate("dense", seed=3, tasks=12, nodes=3).save(path)
-    asked = "--method", "plan-search", "--option", "effort=0.1"
+    asked = "--method", "plan-search", "--option", "effort=0.02"
     found = [answer(solve(path, *asked, *more, seconds=300.0)) for more in ((), ())]
     alone = answer(solve(path, *asked, "--threads", "1", seconds=300.0))
     assert found[0]["plan"]["sha256"] == found[1]["plan"]["sha256"]
