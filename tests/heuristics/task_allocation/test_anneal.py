@@ -227,3 +227,17 @@ def test_nodes_of_many_tasks_exceed_their_bounds_on_the_way(num_nodes: int) -> N
     assert (min(least[:2]) < -1e-6) == many
     assert min(least) > -3.0 - 1e-6
     assert least[-1] > -1e-6
+
+
+def test_bounds_hold_again_before_the_cooling_ends() -> None:
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1 + i % 5}} for i in range(100)]
+    pairs = [[f"t{i}", f"t{j}", 1.0 + i * j % 7] for i in range(100) for j in range(i)]
+    room = nodes(2, capacity={"cpu": 160})
+    made = small(nodes=room, operators=[], streams=[], tasks=tasks, traffic=pairs)
+    heat = Heat(matrix_of(made), 1.0, 60.0, 4.0, BY_TABLE, 1e-3)  # what is beyond costs little
+    beyond = []
+    for cooled in (0.4, 0.8):
+        state = state_of(made, np.arange(100, dtype=np.int32) // 5 % 2)
+        _advance(state, heat, np.arange(100), 0)(20_000, 60.0, 60.0, cooled)
+        beyond.append(bool(state.room.min() < -1e-6))
+    assert beyond == [True, False]
