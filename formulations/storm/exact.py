@@ -160,6 +160,7 @@ class Dealt(NamedTuple):
     #: Proven upper bound of the scaled traffic inside slots; ``None`` where nothing is proven.
     bound: float | None = None
     note: str = ""  # Why the traffic between slots is not the least, empty where it is.
+    interrupted: bool = False  # Whether Ctrl-C ended it.
 
 
 def best_workers(
@@ -188,12 +189,13 @@ def best_workers(
     least = float(problem.inner.gain(counts).sum()) - SAME
     solution = _solve(problem, request, pool, workers, value, least)
     ended = str(solution.termination)
+    interrupted = ended == "interrupted"
     if solution.x is None:
-        return plain._replace(note=f"best effort, {ended}")
+        return plain._replace(note=f"best effort, {ended}", interrupted=interrupted)
     repeat = np.repeat(np.arange(len(pool)), np.round(solution.x).astype(np.int64))
     repeat = repeat[np.argsort(pool.node_class[repeat], kind="stable")]
     note = "" if ended == "optimal" else f"stopped by {ended}"
-    return Dealt(pool.counts[repeat], workers[repeat], solution.bound, note)
+    return Dealt(pool.counts[repeat], workers[repeat], solution.bound, note, interrupted)
 
 
 def _as_good(parts: Sequence[Client], value: float) -> Pool | None:

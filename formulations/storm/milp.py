@@ -208,6 +208,8 @@ def _by_patterns(
             dealt = best_workers(problem, parts, incumbent.counts, request)
             workers, chosen, slot_bound = dealt.workers, dealt.counts, dealt.bound
             outcome.notes += [f"traffic between slots: {dealt.note}"] if dealt.note else []
+            if dealt.interrupted:
+                outcome.termination = Termination.INTERRUPTED
         else:
             chosen = incumbent.counts
             workers = spread_workers(problem, chosen)

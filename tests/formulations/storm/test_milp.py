@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.registry import Request
 from optim.methods.solve import solve
-from optim.referee import Result, evaluate, evaluate_indices
+from optim.referee import Result, Termination, evaluate, evaluate_indices
+from optim.solvers import LinearSolution, LinearTermination
 from tests.formulations.storm.cases import brute_force, random_cluster
 from tests.heuristics.storm.clusters import chain
 from tests.optim.make import instance
@@ -544,3 +547,19 @@ def test_no_coefficient_is_the_tolerance_that_is_left_beside_a_task() -> None:
     assert str(result.termination) == "optimal"
     assert result.objective is not None
     assert result.objective.value == 47
+
+
+def test_an_interrupt_of_the_second_level_is_told(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance, plain = Instance.load(repository / "examples" / "capsys-q2.json"), exact._solve
+
+    def interrupted(*arguments: Any) -> LinearSolution:
+        answer = plain(*arguments)
+        return replace(answer, x=None, termination=LinearTermination.INTERRUPTED)
+
+    monkeypatch.setattr(exact, "_solve", interrupted)
+    result = solve(instance, "storm-milp")
+    assert result.termination is Termination.INTERRUPTED
+    assert result.feasible
+    assert result.gap == pytest.approx(0.0, abs=1e-6)
