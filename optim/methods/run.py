@@ -34,6 +34,7 @@ from optim.referee import Termination, evaluate_indices
 from optim.rules import hopeless, most_restarts, node_counts, reassigned_rules
 from optim.rules.placement import Placement
 from optim.util import progress
+from optim.util.process import is_interrupt
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def run_method(
     except (UnsuitableMethod, SolverUnavailable, RefereeRefused):
         raise
     except Exception as error:  # whatever it is: an incumbent must not die with it
-        if _interrupted(error):
+        if is_interrupt(error):
             outcome = Outcome(Termination.INTERRUPTED)
         elif (
             request.incumbents.plans
@@ -265,13 +266,6 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
     return again
 
 
-def _interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C lies below: within compiled code it comes up wrapped, maybe several times."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
 def _failed(method: Method, error: Exception) -> Outcome:
     """Say that a method failed, and how; its incumbents are judged as if it had stopped."""
     message = str(error)
@@ -293,6 +287,8 @@ def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
     except KeyboardInterrupt:  # the method's own answer stands
         outcome.termination = Termination.INTERRUPTED
     except Exception as error:  # so it does where a heuristic fails
+        if is_interrupt(error):
+            outcome.termination = Termination.INTERRUPTED
         outcome.notes.append(f"no start of the family: {type(error).__name__}: {error}")
 
 
@@ -362,8 +358,10 @@ def one_start(
         outcome = run_method(starter, instance, start_request)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
-    except Exception:  # a start is a help: whatever fails in it must cost no plan
-        return None
+    except Exception as error:  # a start is a help: whatever fails in it must cost no plan
+        if not is_interrupt(error):
+            return None
+        outcome = Outcome(Termination.INTERRUPTED)
     if outcome.termination is Termination.INTERRUPTED:  # it is the whole solve that ends
         for incumbent in start_request.incumbents.plans:
             request.incumbents.offer(*incumbent)

@@ -242,6 +242,12 @@ def interrupts_heard() -> Iterator[None]:
     try:
         with _forgotten_sent_again() if main else nullcontext():
             yield
+    except Exception as error:
+        from optim.util.process import is_interrupt
+
+        if is_interrupt(error):  # code of C wrapped it
+            raise KeyboardInterrupt from error
+        raise
     finally:
         if ours:
             signal.signal(signal.SIGINT, plain)

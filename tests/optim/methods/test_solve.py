@@ -15,6 +15,7 @@ from optim import InvalidInput, Plan, UnsuitableMethod, evaluate, plugins, solve
 from optim.errors import ExitCode, Problem, RefereeRefused, SolverError
 from optim.figures.measures import load_distance_of
 from optim.format.instance import Instance
+from optim.methods import run
 from optim.methods.reduce import emptied
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
 from optim.methods.run import _limit as run_limit
@@ -317,6 +318,34 @@ def test_interrupted(fake: Maker, wrapped: int) -> None:
     assert result.termination == "interrupted"
     assert result.plan is None
     assert result.exit_code == ExitCode.INTERRUPTED
+
+
+def test_an_interrupt_that_numpy_wraps_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numpy compares structured rows by Python, and makes a `TypeError` of what that raises."""
+
+    def wrapped(*_: object) -> None:
+        raise TypeError("Cannot compare structured arrays") from KeyboardInterrupt()
+
+    monkeypatch.setattr("optim.methods.run.hopeless", wrapped)
+    with pytest.raises(KeyboardInterrupt):
+        solve(instance(), "imc-exact")
+
+
+def test_a_start_that_is_interrupted_within_numpy_ends_the_method(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, calls = run.hopeless, []
+
+    def wrapped(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 2:  # of the start
+            raise TypeError("Cannot compare structured arrays") from KeyboardInterrupt()
+        return plain(*given)
+
+    monkeypatch.setattr(run, "hopeless", wrapped)
+    result = solve(instance(), "imc-milp")
+    assert result.termination == "interrupted"
+    assert len(calls) == 2
 
 
 def test_limits_that_a_method_does_not_keep(fake: Maker) -> None:

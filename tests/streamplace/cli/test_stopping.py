@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.generators import generate
+from streamplace.cli.main import main
 from streamplace.present.streams import interrupts_heard, stopped_by_signals
 from tests.command import with_a_plan
 from tests.slowly import slowly
@@ -177,3 +178,15 @@ def test_a_signal_at_any_moment_of_the_start_is_heard(name: str, tmp_path: Path)
         # before the program runs, the system ends it
         assert process.returncode in (-number, 128 + number), (step, said)
         assert not answer or json.loads(answer)["termination"] == "interrupted"
+
+
+def test_an_interrupt_that_code_of_c_wraps_is_told_as_one(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrapped(*_: object) -> None:
+        raise TypeError("Cannot compare structured arrays") from KeyboardInterrupt()
+
+    monkeypatch.setattr("optim.format.instance.Instance.load", wrapped)
+    monkeypatch.setattr("optim.format.instance.Instance.from_json", wrapped)
+    code = main(["check", str(repository / "examples" / "hand-8-tasks.json")])
+    assert (code, capsys.readouterr().err.splitlines()[-1]) == (130, "streamplace: interrupted")
