@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 
+from optim.methods.registry import Request
 from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.inprocess import Overdue, interruptible, solve_small_milp
 from optim.solvers.process import scratch_folder
@@ -192,3 +193,13 @@ def test_what_a_block_passes_on_is_raised_once() -> None:
     with Repeated():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_a_warm_up_swallows_is_raised_after_it() -> None:
+    def swallows() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    request: Any = None  # of which nothing is read before
+    with pytest.raises(KeyboardInterrupt):
+        Request.warmed(request, swallows)
