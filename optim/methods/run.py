@@ -34,7 +34,6 @@ from optim.referee import Termination, evaluate_indices
 from optim.rules import hopeless, most_restarts, node_counts, reassigned_rules
 from optim.rules.placement import Placement
 from optim.util import progress
-from optim.util.process import is_interrupt
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def run_method(
     except (UnsuitableMethod, SolverUnavailable, RefereeRefused):
         raise
     except Exception as error:  # whatever it is: an incumbent must not die with it
-        if is_interrupt(error):
+        if _interrupted(error):
             outcome = Outcome(Termination.INTERRUPTED)
         elif (
             request.incumbents.plans
@@ -266,6 +265,13 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
     return again
 
 
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C lies below: within compiled code it comes up wrapped, maybe several times."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _failed(method: Method, error: Exception) -> Outcome:
     """Say that a method failed, and how; its incumbents are judged as if it had stopped."""
     message = str(error)
@@ -287,7 +293,7 @@ def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
     except KeyboardInterrupt:  # the method's own answer stands
         outcome.termination = Termination.INTERRUPTED
     except Exception as error:  # so it does where a heuristic fails
-        if is_interrupt(error):
+        if _interrupted(error):
             outcome.termination = Termination.INTERRUPTED
         outcome.notes.append(f"no start of the family: {type(error).__name__}: {error}")
 
@@ -359,7 +365,7 @@ def one_start(
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
     except Exception as error:  # a start is a help: whatever fails in it must cost no plan
-        if not is_interrupt(error):
+        if not _interrupted(error):
             return None
         outcome = Outcome(Termination.INTERRUPTED)
     if outcome.termination is Termination.INTERRUPTED:  # it is the whole solve that ends

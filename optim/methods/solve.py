@@ -50,7 +50,7 @@ from optim.referee import Result, Termination, check_belongs, evaluate_indices
 from optim.rules import MAX_LOAD, without_limits
 from optim.solvers import SOLVERS, capabilities
 from optim.util.compiled import by_size
-from optim.util.process import interrupts_unwrapped, may_fork
+from optim.util.process import may_fork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,6 @@ _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)  # After these no othe
 _UNDECIDED = 0.8
 
 
-@interrupts_unwrapped()
 def solve(
     instance: Instance,
     method: str | Method | None = None,

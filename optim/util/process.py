@@ -238,24 +238,6 @@ def sigterm_as_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def is_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C lies below: within code of C it comes up wrapped, maybe several times."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-@contextlib.contextmanager
-def interrupts_unwrapped() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` where code of C made an error of its own of it."""
-    try:
-        yield
-    except Exception as error:
-        if is_interrupt(error):
-            raise KeyboardInterrupt from error
-        raise
-
-
 class Held:
     """While active, signals only make a note; `deliver` calls their handlers.
 

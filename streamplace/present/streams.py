@@ -152,6 +152,8 @@ _WHOLE = (
     ("llvmlite/binding/executionengine.py", "_raw_object_cache_"),
     ("llvmlite/binding/ffi.py", "close"),
     ("llvmlite/binding/ffi.py", "detach"),
+    # numpy compares rows by it, and makes a `TypeError` of whatever it raises
+    ("numpy/_core/_internal.py", "_promote_fields"),
 )
 """What must not be cut off: the end of the file, and the beginning of the functions' names."""
 _STEP, _LONGEST = 0.02, 10.0
@@ -242,12 +244,6 @@ def interrupts_heard() -> Iterator[None]:
     try:
         with _forgotten_sent_again() if main else nullcontext():
             yield
-    except Exception as error:
-        from optim.util.process import is_interrupt
-
-        if is_interrupt(error):  # code of C wrapped it
-            raise KeyboardInterrupt from error
-        raise
     finally:
         if ours:
             signal.signal(signal.SIGINT, plain)
