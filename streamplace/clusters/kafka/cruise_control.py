@@ -238,29 +238,18 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         if kind is not None:
             pages.append((document.name, read_page(kind, document.value, document.name, ledger)))
     loads: dict[int, BrokerLoad] = {}
-    partitions: dict[Key, Partition] = {}
+    listed: dict[Key, Partition] = {}
     for name, page in pages:
         if isinstance(page, LoadPage):
             _add_brokers(page, name, loads, ledger)
         elif isinstance(page, PartitionLoadPage):
-            _add_partitions(page, name, partitions, ledger)
+            _add_partitions(page, name, listed, ledger)
     ledger.check()
-    led = {key: p for key, p in partitions.items() if p.leader is not None}
-    if lost := sorted(partitions.keys() - led.keys()):
+    # without a leader there is nothing that could move
+    partitions = {key: p for key, p in listed.items() if p.leader is not None}
+    if lost := sorted(listed.keys() - partitions.keys()):
         ledger.warn(f"left out for want of a leader, their load stays where it is: {some(lost)}")
-    partitions = led  # without a leader there is nothing that could move
-    capacities = [
-        entry for _, page in pages if isinstance(page, CapacityPage) for entry in page.entries
-    ]
-    if unknown := sorted({entry.brokerId for entry in capacities} - loads.keys() - {_DEFAULT}):
-        ledger.warn(f"a capacity file names brokers that the load response lacks: {unknown[:5]}")
-    brokers = {}
-    for number, load in loads.items():
-        capacity = _capacity(
-            load, [e.capacity for e in capacities if e.brokerId in (_DEFAULT, number)]
-        )
-        fields = (load.Rack, not load.dead, capacity, load.load, load.Host or "")
-        brokers[number] = Broker(number, *fields)
+    brokers = _brokers(pages, loads, ledger)
     for name, page in pages:
         if isinstance(page, StatePage):
             for entry in itertools.chain(*page.KafkaPartitionState.values()):
@@ -268,6 +257,42 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
                     affected.lost |= frozenset(entry.offline)
         elif isinstance(page, AssignmentPage):
             _take_order(page, name, partitions, ledger)
+    _check(pages, brokers, partitions, ledger)
+    _warn_of_failed(loads, brokers, partitions, ledger)
+    for partition in partitions.values():
+        alive = [b for b in partition.replicas if brokers[b].alive]
+        # Cruise Control reports no ISR: living replicas on disks that work count as in sync
+        partition.isr = [b for b in alive if b not in partition.lost]
+        partition.lost = frozenset(b for b in partition.lost if b in brokers and brokers[b].alive)
+    cluster = Cluster("cruise-control", brokers, list(partitions.values()), RESOURCES, UNITS)
+    _leave_rest(cluster, ledger)
+    return document_of(cluster, operation, request.options["balance"], ledger)
+
+
+def _brokers(
+    pages: list[tuple[str, Any]], loads: dict[int, BrokerLoad], ledger: Ledger
+) -> dict[int, Broker]:
+    """Return brokers with the capacities that a file gives to each, or to all."""
+    capacities = [
+        entry for _, page in pages if isinstance(page, CapacityPage) for entry in page.entries
+    ]
+    if unknown := sorted({entry.brokerId for entry in capacities} - loads.keys() - {_DEFAULT}):
+        ledger.warn(f"a capacity file names brokers that the load response lacks: {unknown[:5]}")
+    brokers = {}
+    for number, load in loads.items():
+        own = [e.capacity for e in capacities if e.brokerId in (_DEFAULT, number)]
+        fields = (load.Rack, not load.dead, _capacity(load, own), load.load, load.Host or "")
+        brokers[number] = Broker(number, *fields)
+    return brokers
+
+
+def _check(
+    pages: list[tuple[str, Any]],
+    brokers: dict[int, Broker],
+    partitions: dict[Key, Partition],
+    ledger: Ledger,
+) -> None:
+    """Refuse pages without brokers or partitions, and partitions that contradict the brokers."""
     if not brokers:
         ledger.problem("SOURCE", None, "holds no load response: there are no nodes", "save /load")
     if not partitions:
@@ -283,15 +308,6 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         if len(set(partition.replicas)) < len(partition.replicas):
             ledger.problem(where, partition.replicas, "lists a broker twice")
     ledger.check()
-    _warn_of_failed(loads, brokers, partitions, ledger)
-    for partition in partitions.values():
-        alive = [b for b in partition.replicas if brokers[b].alive]
-        # Cruise Control reports no ISR: living replicas on disks that work count as in sync
-        partition.isr = [b for b in alive if b not in partition.lost]
-        partition.lost = frozenset(b for b in partition.lost if b in brokers and brokers[b].alive)
-    cluster = Cluster("cruise-control", brokers, list(partitions.values()), RESOURCES, UNITS)
-    _leave_rest(cluster, ledger)
-    return document_of(cluster, operation, request.options["balance"], ledger)
 
 
 def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
