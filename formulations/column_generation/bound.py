@@ -299,15 +299,12 @@ def find_covers(columns, size, nodes, empty, gap, most_steps):  # type: ignore[n
     `gap`, `most_steps`: most loss of an allocation; columns tried at most.
     Returns (n,) whether a column is in an allocation, and the steps; `most_steps` when it gave up.
     """
-    counts, loss, kind, start, order, key, by_key, number = columns
+    counts, loss, kind, start = columns.counts, columns.loss, columns.kind, columns.start
     used = np.zeros(len(loss), np.bool_)
     if len(loss) == 0:
         return used, 0
-    left = size.copy()
-    free = nodes.copy()
-    total_nodes = 0
-    for k in range(len(nodes)):
-        total_nodes += nodes[k]
+    left, free = size.copy(), nodes.copy()
+    total_nodes = nodes.sum()
     chosen = np.zeros(total_nodes + 1, np.int64)  # columns of the partial placement
     at = np.zeros(total_nodes + 1, np.int64)  # where each depth looks next
     first = np.zeros(total_nodes + 1, np.int64)
@@ -316,39 +313,14 @@ def find_covers(columns, size, nodes, empty, gap, most_steps):  # type: ignore[n
     at[0] = start[0]
     while depth >= 0:
         c = first[depth]
-        fitting = -1
         if depth == total_nodes - 1:
-            # the last node takes all that is left: one column at most for each class of nodes
-            rest = 0
-            for i in range(c, len(left)):
-                rest += left[i] * number[i]
-            for k in range(len(nodes)):
-                steps += 1
-                place = np.searchsorted(key, rest * len(nodes) + k)
-                if free[k] > 0 and place < len(key) and key[place] == rest * len(nodes) + k:
-                    column = by_key[place]
-                    if spent[depth] + loss[column] <= gap:
-                        used[column] = True
-                        for d in range(depth):
-                            used[chosen[d]] = True
+            steps += len(nodes)
+            _mark_by_last(columns, used, chosen[:depth], left, free, spent[depth], gap)
             at[depth] = start[c + 1]
-        while at[depth] < start[c + 1]:
-            column = order[at[depth]]
-            at[depth] += 1
-            steps += 1
-            if spent[depth] + loss[column] > gap:
-                at[depth] = start[c + 1]  # those behind lose more
-                break
-            if free[kind[column]] == 0:
-                continue
-            fits = True
-            for i in range(c, len(left)):
-                if counts[column, i] > left[i]:
-                    fits = False
-                    break
-            if fits:
-                fitting = column
-                break
+        fitting, at[depth], tried = _next_fitting(
+            columns, left, free, c, at[depth], spent[depth], gap
+        )
+        steps += tried
         if steps > most_steps:
             return used, most_steps
         if fitting < 0:
@@ -373,14 +345,61 @@ def find_covers(columns, size, nodes, empty, gap, most_steps):  # type: ignore[n
             continue
         if next_class == len(left):
             for k in range(len(nodes)):
-                if free[k] > 0:
+                if free[k] > 0:  # the loss may be infinite
                     total += free[k] * empty[k]
             if total <= gap:
-                for d in range(depth + 1):
-                    used[chosen[d]] = True
+                _mark(used, chosen[: depth + 1])
         left += counts[fitting]
         free[kind[fitting]] += 1
     return used, steps
+
+
+@helper
+def _next_fitting(columns, left, free, c, at, spent, gap):  # type: ignore[no-untyped-def]
+    """Find the next column, from `at` on, for which tasks and a node are left, within the gap.
+
+    `c`: first class of which tasks are left, and first class of the column.
+
+    Returns the column, -1 where there is none, where to look next, and the columns tried.
+    """
+    tried, end = 0, columns.start[c + 1]
+    while at < end:
+        column = columns.order[at]
+        at += 1
+        tried += 1
+        if spent + columns.loss[column] > gap:
+            return -1, end, tried  # those behind lose more
+        if free[columns.kind[column]] > 0:
+            fits = True
+            for i in range(c, len(left)):
+                if columns.counts[column, i] > left[i]:
+                    fits = False
+                    break
+            if fits:
+                return column, at, tried
+    return -1, at, tried
+
+
+@helper
+def _mark_by_last(columns, used, chosen, left, free, spent, gap):  # type: ignore[no-untyped-def]
+    """Let the last node take all that is left: one column at most for each class of nodes."""
+    rest = 0
+    for i in range(len(left)):
+        rest += left[i] * columns.number[i]
+    for k in range(len(free)):
+        state = rest * len(free) + k
+        place = np.searchsorted(columns.key, state)
+        if free[k] > 0 and place < len(columns.key) and columns.key[place] == state:
+            column = columns.by_key[place]
+            if spent + columns.loss[column] <= gap:
+                used[column] = True
+                _mark(used, chosen)
+
+
+@helper
+def _mark(used, chosen):  # type: ignore[no-untyped-def]
+    for column in chosen:
+        used[column] = True
 
 
 def in_good_allocations(

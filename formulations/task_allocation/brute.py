@@ -130,12 +130,7 @@ def next_better(walk, guard, problem, best, most):  # type: ignore[no-untyped-de
             n = place[t - 1] - 1  # not before the one that is its equal
         n += 1
         while n < num_nodes:
-            fits = may[t, n] and node_class[n] >= 0
-            if fits and num_tasks_on[n] == 0:  # only the first empty node of its class
-                for m in range(n):
-                    if node_class[m] == node_class[n] and num_tasks_on[m] == 0:
-                        fits = False
-                        break
+            fits = may[t, n] and node_class[n] >= 0 and _is_first(n, node_class, num_tasks_on)
             if fits:
                 for r in range(num_resources):
                     if used[n, r] + load[t, r] > room[n, r]:
@@ -171,6 +166,16 @@ def next_better(walk, guard, problem, best, most):  # type: ignore[no-untyped-de
         if t < num_tasks:
             place[t] = NOWHERE
     return False
+
+
+@helper
+def _is_first(n, node_class, num_tasks):  # type: ignore[no-untyped-def]
+    """Whether a node holds tasks, or is the first empty one of its class."""
+    first = True
+    if num_tasks[n] == 0:
+        for m in range(n):
+            first = first and (node_class[m] != node_class[n] or num_tasks[m] > 0)
+    return first
 
 
 @helper

@@ -29,7 +29,7 @@ from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.referee import Level, Termination, evaluate_indices
 from optim.rules import MOVE_RULES, moving_at_most, without_limits
 from optim.rules.base import LOADS, OF_MOVES, Form
-from optim.util.compiled import helper, kernel
+from optim.util.compiled import helper, inlined, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -207,33 +207,48 @@ def list_patterns(demand, node, limit, budget, rows, values):  # type: ignore[no
             continue
         leaves, enters = out[groups] - inside[groups], into[groups] - inside[groups]
         if leaves < 1e-3 * out[groups] or enters < 1e-3 * into[groups]:
-            # large sums that cancel leave their rounding behind: added up without differences
-            leaves, enters = 0.0, 0.0
-            for g in range(groups):
-                for h in range(groups):
-                    leaves += count[g] * rate[g, h] * (sizes[h] - count[h])
-                    enters += count[g] * rate[h, g] * (sizes[h] - count[h])
-        empty = True
-        for g in range(groups):
-            empty = empty and count[g] == 0
-        # the highest utilisation of the node, over its resources and the three kinds of its link
-        value = NEVER if barred and not empty else 0.0
-        for r in range(resources):
-            need = used[groups, r]
-            if cost[0, r] > 0.0 or cost[1, r] > 0.0:
-                need += cost[0, r] * leaves + cost[1, r] * enters
-            if need > hard[r] or need < floor[r]:
-                fits = False
-            value = max(value, share_of(need, room[r]))
-        value = max(value, share_of(leaves, link[0]), share_of(enters, link[1]))
-        value = max(value, share_of(leaves + enters, link[2]))
-        if fits and value <= limit:
+            leaves, enters = _crossing(count, sizes, rate)
+        value = NEVER if barred and count.any() else 0.0
+        value = _utilisation(value, used[groups], cost, leaves, enters, hard, floor, room, link)
+        if value <= limit:
             if num_found == len(values):
                 return -1
             rows[num_found] = count
             values[num_found] = value
             num_found += 1
     return num_found
+
+
+@helper
+def _crossing(count, sizes, rate):  # type: ignore[no-untyped-def]
+    """Add up what a node sends and receives without differences of large sums, that round."""
+    leaves, enters = 0.0, 0.0
+    for g in range(len(count)):
+        for h in range(len(count)):
+            leaves += count[g] * rate[g, h] * (sizes[h] - count[h])
+            enters += count[g] * rate[h, g] * (sizes[h] - count[h])
+    return leaves, enters
+
+
+@inlined
+def _utilisation(  # type: ignore[no-untyped-def]
+    least, used, cost, leaves, enters, hard, floor, room, link
+):
+    """Return the highest utilisation over resources and the three kinds of a node's link.
+
+    `least` where all of them are below it; infinite where a load is above its limit or below its
+    floor.
+    """
+    value = least
+    for r in range(len(used)):
+        need = used[r]
+        if cost[0, r] > 0.0 or cost[1, r] > 0.0:
+            need += cost[0, r] * leaves + cost[1, r] * enters
+        if need > hard[r] or need < floor[r]:
+            value = np.inf
+        value = max(value, share_of(need, room[r]))
+    value = max(value, share_of(leaves, link[0]), share_of(enters, link[1]))
+    return max(value, share_of(leaves + enters, link[2]))
 
 
 _SAME = 1e-9

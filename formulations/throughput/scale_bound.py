@@ -18,7 +18,7 @@ from optim.format.parallelism import largest_share, smallest_share
 from optim.solvers.inprocess import LpSolution, solve_lp, solve_small_milp
 from optim.solvers.interface import LinearTermination
 from optim.solvers.linear_model import LinearModel
-from optim.util.compiled import kernel
+from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
     from formulations.throughput.scale_counts import Counts, Counts64
@@ -221,69 +221,73 @@ def value_contents(  # type: ignore[no-untyped-def]
     `node_values`: (P,) output: the most, 0 at least.
     Returns contents looked at; above the limit nothing is known.
     """
-    operators, resources = load.shape
+    operators = len(load)
     counts = np.zeros(operators, dtype=np.int64)
-    lower, upper, need = np.zeros(operators), np.zeros(operators), np.zeros(resources)
-    sent, taken = np.zeros(operators), np.zeros(operators)
-    for i in range(operators):
-        for j in range(operators):
-            sent[i] += rate[i, j]
-            taken[j] += rate[i, j]
-    seen, noise = 0, 1e-12 * sent.sum()
-    at = operators - 1
-    while True:
-        # the next content in order: one task more of the last operator that may have it
-        at = operators - 1
-        while at >= 0:
-            counts[at] += 1
-            fits = counts[at] <= high[at] and counts[at] * least[at] <= 1.0 + 1e-9
-            if fits:
-                for r in range(resources):
-                    total = 0.0
-                    for o in range(at + 1):
-                        total += counts[o] * (least[o] * load[o, r] + each[o, r])
-                    if total > room[r] * (1 + 1e-9):
-                        fits = False
-                        break
-            if fits:
-                break
-            counts[at] = 0
-            at -= 1
-        if at < 0:
-            return seen
+    lower, upper = np.zeros(operators), np.zeros(operators)
+    seen = 0
+    while _next_content(load, each, room, least, high, counts):
         seen += 1
         if seen > limit:
             return seen
         for o in range(operators):
             lower[o] = min(1.0, counts[o] * least[o])
             upper[o] = min(1.0, counts[o] * most[o])
-        out, into = 0.0, 0.0
-        for i in range(operators):
-            for j in range(operators):
-                if rate[i, j] > 0.0:
-                    out += rate[i, j] * lower[i] * (1.0 - upper[j])
-                    into += rate[i, j] * lower[j] * (1.0 - upper[i])
-        out, into = max(0.0, out - noise), max(0.0, into - noise)
-        good = (
-            out <= link[0] * (1 + 1e-9)
-            and into <= link[1] * (1 + 1e-9)
-            and out + into <= link[2] * (1 + 1e-9)
-        )
-        if good:
-            for r in range(resources):
-                need[r] = out * price[0, r] + into * price[1, r]
-                for o in range(operators):
-                    need[r] += lower[o] * load[o, r] + counts[o] * each[o, r]
-                if need[r] > room[r] * (1 + 1e-9):
-                    good = False
-                    break
-        if good:
+        if _may_be_held(load, each, rate, price, room, link, counts, lower, upper):
             for p in range(len(prices)):
                 value = 0.0
                 for o in range(operators):
                     part = upper[o] if prices[p, o] > 0.0 else lower[o]
                     value += prices[p, o] * part
                 node_values[p] = max(node_values[p], value)
+    return seen
+
+
+@helper
+def _next_content(load, each, room, least, high, counts):  # type: ignore[no-untyped-def]
+    """Add one task of the last operator that may have it, and none of those behind; in place.
+
+    Returns whether there is a further content.
+    """
+    for at in range(len(counts) - 1, -1, -1):
+        counts[at] += 1
+        fits = counts[at] <= high[at] and counts[at] * least[at] <= 1.0 + 1e-9
+        if fits:
+            for r in range(len(room)):
+                total = 0.0
+                for o in range(at + 1):
+                    total += counts[o] * (least[o] * load[o, r] + each[o, r])
+                if total > room[r] * (1 + 1e-9):
+                    fits = False
+                    break
+        if fits:
+            return True
+        counts[at] = 0
+    return False
+
+
+@helper
+def _may_be_held(  # type: ignore[no-untyped-def]
+    load, each, rate, price, room, link, counts, lower, upper
+):
+    """Whether a node may hold a content whose parts of the operators lie between these bounds."""
+    out, into, noise = 0.0, 0.0, 0.0
+    for i in range(len(load)):
+        for j in range(len(load)):
+            if rate[i, j] > 0.0:
+                out += rate[i, j] * lower[i] * (1.0 - upper[j])
+                into += rate[i, j] * lower[j] * (1.0 - upper[i])
+                noise += 1e-12 * rate[i, j]
+    out, into = max(0.0, out - noise), max(0.0, into - noise)
+    tolerance = 1 + 1e-9
+    if out > link[0] * tolerance or into > link[1] * tolerance or out + into > link[2] * tolerance:
+        return False
+    for r in range(len(room)):
+        need = out * price[0, r] + into * price[1, r]
+        for o in range(len(load)):
+            need += lower[o] * load[o, r] + counts[o] * each[o, r]
+        if need > room[r] * tolerance:
+            return False
+    return True
 
 
 # That no fewer nodes carry a rate, at whatever parallelism: parts of operators instead of tasks.

@@ -17,7 +17,7 @@ from optim.figures.load import carrying
 from optim.format.parallelism import bounds_of, key_groups_of, largest_share, shares
 from optim.kernels.place_rules import placing_masks, placing_room
 from optim.rules import Form, limits_set, node_counts, rules_of
-from optim.util.compiled import accepts, draw, kernel
+from optim.util.compiled import accepts, draw, inlined, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -240,64 +240,30 @@ def anneal(problem, start, steps, random, best):  # type: ignore[no-untyped-def]
     """
     load, each, rate, price, room, link, _, low, high, key_groups, _ = problem
     nodes, operators = start.shape
-    resources = load.shape[1]
     counts, total = start.copy(), np.zeros(operators, dtype=np.int64)
     for o in range(operators):
         total[o] = counts[:, o].sum()
     whole = max(rate.sum(), 1e-300)
-    share, need = np.zeros(operators), np.zeros(resources)
+    share = np.zeros(operators)
     now, least, fine = 1e300, np.inf, np.inf
-    v, w, o, kind = 0, 0, 0, -1
+    v, w, o, kind = 0, 0, 0, _STAY
     for step in range(steps + 1):
         if step:
-            # 0 adds a task of o to v, 1 drops one, 2 and 3 move one from v to w; step 0 measures
-            # the start
-            kind, o = draw(random, 4), draw(random, operators)
+            # a move half the time
+            kind, o = min(draw(random, 4), _MOVE), draw(random, operators)
             v, w = draw(random, nodes), draw(random, nodes)
-            if kind == 0:
+            if kind == _ADD:
                 if total[o] >= high[o]:
                     continue
-                counts[v, o] += 1
-                total[o] += 1
-            elif counts[v, o] == 0 or (kind == 1 and total[o] <= low[o]) or v == w:
+            elif counts[v, o] == 0 or (kind == _DROP and total[o] <= low[o]) or v == w:
                 continue
-            elif kind == 1:
-                counts[v, o] -= 1
-                total[o] -= 1
-            else:
-                counts[v, o] -= 1
-                counts[w, o] += 1
-        for p in range(operators):
-            if key_groups[p] > 0:
-                # the fullest task has ⌈key groups / tasks⌉ of the key groups
-                share[p] = float((key_groups[p] + total[p] - 1) // total[p]) / key_groups[p]
-            else:
-                share[p] = 1.0 / total[p]
+            _change(counts, total, kind, o, v, w, 1)
+        _share_out(total, key_groups, share)
         excess, inner = 0.0, 0.0
         for n in range(nodes):
-            inside, out, into = 0.0, 0.0, 0.0
-            for p in range(operators):
-                if counts[n, p] == 0:
-                    continue
-                part = counts[n, p] * share[p]
-                for q in range(operators):
-                    if rate[p, q] > 0.0:
-                        other = counts[n, q] * share[q]
-                        inside += rate[p, q] * part * other
-                        out += rate[p, q] * part * max(0.0, 1.0 - other)
-                    if rate[q, p] > 0.0:
-                        into += rate[q, p] * part * max(0.0, 1.0 - counts[n, q] * share[q])
+            inside, out, into = _traffic(n, counts, share, rate)
             inner += inside
-            for r in range(resources):
-                need[r] = out * price[0, r] + into * price[1, r]
-                for p in range(operators):
-                    need[r] += counts[n, p] * (share[p] * load[p, r] + each[p, r])
-                if need[r] > room[n, r] * (1 + 1e-9):
-                    excess += need[r] / max(room[n, r], 1e-9) - 1.0
-            for k in range(3):
-                crossing = out if k == 0 else (into if k == 1 else out + into)
-                if crossing > link[n, k] * (1 + 1e-9):
-                    excess += crossing / max(link[n, k], 1e-9) - 1.0
+            excess += _excess(n, counts, share, out, into, load, each, price, room, link)
         tasks = 0
         for p in range(operators):
             tasks += total[p]
@@ -310,16 +276,71 @@ def anneal(problem, start, steps, random, best):  # type: ignore[no-untyped-def]
             if excess < least or (excess == least and cost < fine):
                 least, fine = excess, cost
                 best[:] = counts
-        elif kind == 0:
-            counts[v, o] -= 1
-            total[o] -= 1
-        elif kind == 1:
-            counts[v, o] += 1
-            total[o] += 1
         else:
-            counts[v, o] += 1
-            counts[w, o] -= 1
+            _change(counts, total, kind, o, v, w, -1)
     return least
+
+
+_STAY, _ADD, _DROP, _MOVE = -1, 0, 1, 2  # _STAY: the start, measured as it is.
+
+
+@inlined
+def _change(counts, total, kind, o, v, w, sign):  # type: ignore[no-untyped-def]
+    """Add a task of o to v, drop one there, or move one from v to w; undone by a sign of -1."""
+    if kind == _ADD:
+        counts[v, o] += sign
+        total[o] += sign
+    elif kind == _DROP:
+        counts[v, o] -= sign
+        total[o] -= sign
+    elif kind == _MOVE:
+        counts[v, o] -= sign
+        counts[w, o] += sign
+
+
+@inlined
+def _share_out(total, key_groups, share):  # type: ignore[no-untyped-def]
+    """Write what part of its operator the fullest task has: ⌈K / n⌉ of K key groups."""
+    for p in range(len(total)):
+        if key_groups[p] > 0:
+            share[p] = float((key_groups[p] + total[p] - 1) // total[p]) / key_groups[p]
+        else:
+            share[p] = 1.0 / total[p]
+
+
+@inlined
+def _traffic(n, counts, share, rate):  # type: ignore[no-untyped-def]
+    """Return what stays on a node, what leaves it, and what enters it."""
+    inside, out, into = 0.0, 0.0, 0.0
+    for p in range(len(share)):
+        if counts[n, p] == 0:
+            continue
+        part = counts[n, p] * share[p]
+        for q in range(len(share)):
+            if rate[p, q] > 0.0:
+                other = counts[n, q] * share[q]
+                inside += rate[p, q] * part * other
+                out += rate[p, q] * part * max(0.0, 1.0 - other)
+            if rate[q, p] > 0.0:
+                into += rate[q, p] * part * max(0.0, 1.0 - counts[n, q] * share[q])
+    return inside, out, into
+
+
+@inlined
+def _excess(n, counts, share, out, into, load, each, price, room, link):  # type: ignore[no-untyped-def]
+    """Return what a node and its link exceed their room by, as parts of it, added up."""
+    excess = 0.0
+    for r in range(room.shape[1]):
+        need = out * price[0, r] + into * price[1, r]
+        for p in range(len(share)):
+            need += counts[n, p] * (share[p] * load[p, r] + each[p, r])
+        if need > room[n, r] * (1 + 1e-9):
+            excess += need / max(room[n, r], 1e-9) - 1.0
+    for k in range(3):
+        crossing = out if k == 0 else (into if k == 1 else out + into)
+        if crossing > link[n, k] * (1 + 1e-9):
+            excess += crossing / max(link[n, k], 1e-9) - 1.0
+    return excess
 
 
 def plain_reason(instance: Instance) -> str | None:
