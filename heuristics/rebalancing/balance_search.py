@@ -12,6 +12,7 @@ import itertools
 import math
 import time
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from formulations.rebalancing.balance.search import (
     start_at_home,
     take_starts,
     warm_up,
+    warm_up_annealing,
 )
 from formulations.rebalancing.bound import (
     Needs,
@@ -44,6 +46,7 @@ from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Level, Termination
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
+from optim.util.compiled import SMALL
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -52,6 +55,10 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
+
+#: Migrations allowed up to which plans are annealed, as a step looks at all of them; runs before
+#: the proofs, and the share of the time left up to which a further one begins.
+FEW, RUNS, ANNEALED = 500, 2, 0.1
 
 PROOFS = 0.85  # Share of the time left that proofs, and searches in between, may take.
 
@@ -77,6 +84,7 @@ class Run:
         self.bound = 0.0
         self.portfolio = Portfolio(problem, request.seed, 0.0, self.watch)
         self.changes = BalanceAnswer()
+        self._annealing = 0.0  # Seconds that the last run took.
         self.gap = problem.optimal_gap if request.gap is None else request.gap
 
     def go(self, starts: tuple[Ints, ...]) -> None:
@@ -93,6 +101,7 @@ class Run:
         descend_from_all(self.portfolio, home, starts, int(self.request.options["tries"]))
         if self.portfolio.best is None:
             return
+        self.anneal(home)
         # few classes of equal key groups: an exact programme takes milliseconds
         if self.value() - self.bound > self.gap and self.is_counted():
             self.count()
@@ -101,6 +110,28 @@ class Run:
         if self.problem.num_tasks <= LARGE:
             self.prove(home)
         self.search_on(home)
+
+    def anneal(self, home: Ints) -> None:
+        """Anneal before anything is refuted in vain: once, and again where that takes little."""
+        for _ in range(RUNS if self.anneals else 0):
+            if not self.is_done() and self._annealing <= ANNEALED * self.watch.remaining():
+                self._anneal_once(home)
+
+    def _anneal_once(self, home: Ints) -> None:
+        began = time.perf_counter()
+        self.portfolio.anneal(home)
+        self._annealing = time.perf_counter() - began
+
+    @cached_property
+    def anneals(self) -> bool:
+        """Whether annealing pays: few migrations are allowed, and the problem is not tiny."""
+        problem, most = self.problem, self.problem.most_moved
+        cells = problem.num_tasks * problem.num_nodes
+        return most is not None and most <= FEW and cells > SMALL and problem.num_tasks <= LARGE
+
+    def is_done(self) -> bool:
+        """Whether the gap is as small as asked for, or time is up."""
+        return self.is_closed() or self.watch.over()
 
     def is_counted(self) -> bool:
         """Whether so many key groups are equal that exact counts take milliseconds."""
@@ -138,12 +169,17 @@ class Run:
         from formulations.rebalancing.balance.classes import Refuting
 
         end = time.perf_counter() + PROOFS * self.watch.remaining()
-        turn = itertools.count()
+        turn, owed = itertools.count(), 0.0
 
         def search(seconds: float) -> float:
-            until = min(end, time.perf_counter() + seconds)
-            while time.perf_counter() < until and not (self.is_closed() or self.watch.over()):
+            nonlocal owed
+            owed += seconds
+            if self.anneals and owed < self._annealing:
+                return self.value()  # short attempts save up for a run
+            until = min(end, time.perf_counter() + owed)
+            while time.perf_counter() < until and not self.is_done():
                 self.fall(home, next(turn))
+            owed = until - time.perf_counter()
             return self.value()
 
         refuting = Refuting(
@@ -172,16 +208,19 @@ class Run:
         return self.value() - self.bound <= self.gap
 
     def fall(self, home: Ints, turn: int) -> None:
-        """Let the level fall anew by another seed: from `home` and from the best in turn."""
+        """Search anew by another seed: from `home` and from the best in turn."""
         assert self.portfolio.best is not None
         from_home = turn % 2 == 0 and self.problem.num_tasks <= LARGE
-        self.portfolio.descend(home if from_home else self.portfolio.best, TRIES)
+        if from_home and self.anneals:
+            self._anneal_once(home)
+        else:
+            self.portfolio.descend(home if from_home else self.portfolio.best, TRIES)
 
     def search_on(self, home: Ints) -> None:
         """Rearrange some nodes exactly and let the level fall anew, in turn."""
         rng = np.random.default_rng(self.request.seed)
         for turn in itertools.count():
-            if self.is_closed() or self.watch.over():
+            if self.is_done():
                 return
             assert self.portfolio.best is not None
             if self.problem.num_tasks <= LARGE:
@@ -198,7 +237,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 
     Raises `UnsuitableMethod`: a task that stands on a staying node may be on leaving ones only.
     """
-    request, compiled = request.warmed(warm_up)
+    request, compiled = request.warmed(warm_up, warm_up_annealing)
     problem = balance_problem(instance, "balance-search")
     if impossible(instance, problem):
         return Outcome(Termination.INFEASIBLE)

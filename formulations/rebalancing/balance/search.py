@@ -46,6 +46,12 @@ SLICE = 60_000  # Key groups times levels between two looks at the clock.
 #: Key groups times nodes up to which a model is asked for a placement, and its nodes.
 MODELLED, MODEL_NODES = 20_000, 200
 
+#: Annealing: the goal's part of the way from the bound to the best, temperatures in goals at the
+#: beginning and the end, steps for each key group and at most, and slices between two looks at the
+#: clock.
+GOAL_PART, HOT, COLD = 0.5, 0.5, 0.0015
+STEPS_EACH, MOST_STEPS, ANNEALED = 800, 2_000_000, 64
+
 #: First levels aimed at, as a part of the way from the bound to where the start lies.
 FIRST_GOALS = np.array([0.0, 0.003, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3])
 
@@ -149,6 +155,26 @@ class Portfolio:
                 self.take(best)
         self.take_drained(best)
 
+    def anneal(self, start: Ints) -> None:
+        """Anneal from a start, or from the best, towards a goal between it and the target."""
+        from formulations.rebalancing.balance import anneal as compiled
+
+        problem, fixed = self.problem, self._fixed
+        assert self.best is not None
+        self._runs += 1
+        start = start if problem.is_feasible(start) else self.best
+        state = state_of(problem, start, self.seed * 8 + self._runs)
+        best, now = self.best.copy(), problem.levels(self.best).distance
+        goal = self.target + GOAL_PART * (now - self.target)
+        left = max(1, min(MOST_STEPS, STEPS_EACH * problem.num_tasks) // compiled.STEPS)
+        memory = np.array([goal, HOT * goal, (COLD / HOT) ** (1.0 / left), now, math.inf])
+        while left > 0 and not self.reached():
+            compiled.anneal(fixed, state, best, memory, min(left, ANNEALED))
+            left -= ANNEALED
+            if memory[compiled.BEST] < now:
+                now = memory[compiled.BEST]
+                self.take_drained(best)
+
     def take_drained(self, placement: Ints) -> None:
         """Take a placement, leaving nodes drained as far as its load distance allows."""
         from formulations.rebalancing.balance.kernel import drain
@@ -237,6 +263,17 @@ def warm_up() -> None:
     search_balance(tiny)
     relieved(tiny, tiny.home, 0)
     forced_moves_bound(tiny)
+
+
+@warming
+def warm_up_annealing() -> None:
+    """Compile the kernel of annealing, or load it from the disk: once a process."""
+    from formulations.rebalancing.problem import plain_problem
+
+    tiny = plain_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, max_moves=1)
+    portfolio = Portfolio(tiny, 0, 0.0, Watch())
+    portfolio.take(tiny.home)
+    portfolio.anneal(tiny.home)
 
 
 def start_at_home(problem: BalanceProblem, seed: int = 0) -> Ints:

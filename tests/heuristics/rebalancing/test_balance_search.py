@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.rebalancing.balance import search as balance_search
+from heuristics.rebalancing import balance_search as method
 from heuristics.rebalancing.balance_search import METHOD
 from optim import solve
 from optim.methods.registry import Request
@@ -49,6 +50,18 @@ def test_time_is_used_for_proofs_and_the_trace_only_improves() -> None:
     assert values == sorted(values, reverse=True)
     assert bounds == sorted(bounds)
     assert bounds[-1] <= values[-1]
+
+
+def test_plans_of_few_migrations_are_annealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    annealed: list[Any] = []
+    monkeypatch.setattr(balance_search.Portfolio, "anneal", lambda self, start: annealed.append(1))
+    monkeypatch.setattr(method, "FEW", 14)
+    assert solve(cluster(max_migrations=14), "balance-search").gap != 0.0
+    assert len(annealed) == method.RUNS
+    solve(cluster(max_migrations=15), "balance-search")
+    solve(cluster(), "balance-search")
+    solve(case("0000112", loads=[3.0, 2.5, 1.7, 1.1, 2.2, 1.9, 2.6], nodes=3), "balance-search")
+    assert len(annealed) == method.RUNS
 
 
 def test_a_limit_too_short_for_anything_keeps_staying() -> None:
