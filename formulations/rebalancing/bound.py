@@ -215,7 +215,7 @@ class Needs:
     @cached_property
     def _movable(self) -> Ints:
         """Key groups that may leave their home at all, by (node, load descending)."""
-        order = np.lexsort((-self.problem.load, self.problem.home))
+        order = self.problem.by_home(-self.problem.load)
         return order[movable_key_groups(self.problem)[order]]
 
     @cached_property
@@ -582,7 +582,7 @@ class _Counting:
     def _by_node(self, key: Floats, movable: Bools) -> Floats:
         """Least sums of 0, 1, 2, … key groups of each node, node after node."""
         problem = self.problem
-        order = np.lexsort((key, problem.home))
+        order = problem.by_home(key)
         order = order[movable[order]]
         counts = np.bincount(problem.home[order], minlength=problem.num_nodes)
         ends = np.cumsum(counts)

@@ -314,6 +314,13 @@ class BalanceProblem:
             mask[place] &= inside
         return mask
 
+    def by_home(self, key: Floats) -> Ints:
+        """Return the key groups by home, those of a node by ascending key; ties as they are."""
+        order = np.argsort(key, kind="stable")
+        # numbers of 16 bits are sorted by their digits: together a third less than by two keys
+        home = self.home.astype(np.uint16) if self.num_nodes <= 1 << 16 else self.home
+        return order[np.argsort(home[order], kind="stable")]
+
     # -- judging a placement ---------------------------------------------------------------------
 
     def node_load(self, placement: Ints) -> Floats:

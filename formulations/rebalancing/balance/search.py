@@ -381,7 +381,7 @@ class GoalSearch:
 
     def __init__(self, problem: BalanceProblem, start: Ints, seed: int, watch: Watch) -> None:
         self._watch = watch
-        self._order = np.lexsort((problem.load, problem.home))
+        self._order = problem.by_home(problem.load)
         numbered = _renumbered(problem, self._order)
         self._fixed = fixed_part(numbered)
         self._begin = np.searchsorted(numbered.home, np.arange(problem.num_nodes + 1))

@@ -95,3 +95,11 @@ def test_key_groups_that_may_not_move_do_not_count() -> None:
 def test_published_clusters(shared_data, name: str, bound: float) -> None:  # type: ignore[no-untyped-def]
     instance = Instance.load(shared_data / "albic" / f"{name}.json.gz")
     assert forced_moves_bound(balance_problem(instance)) >= bound
+
+
+@pytest.mark.parametrize("num_nodes", [5, 70_000])
+def test_key_groups_by_home_and_load_are_those_of_a_sort_by_two_keys(num_nodes: int) -> None:
+    rng = np.random.default_rng(4)
+    load, home = rng.integers(0, 9, 300) / 4.0, rng.integers(0, num_nodes, 300)
+    problem = make_problem(load, home, num_nodes)
+    assert (problem.by_home(-load) == np.lexsort((-load, home))).all()
