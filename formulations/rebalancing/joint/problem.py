@@ -668,6 +668,12 @@ class Columns:
         """Return the number of columns."""
         return len(self.task) + len(self.pair)
 
+    def at(self, problem: JointProblem, places: Bools) -> Bools:
+        """Return which columns put key groups on some (T, N) places only."""
+        source, target = problem.source[self.pair], problem.target[self.pair]
+        pairs = places[source, self.pair_node] & places[target, self.pair_node]
+        return np.concatenate([places[self.task, self.node], pairs])
+
 
 def all_places(balance: BalanceProblem) -> Bools:
     """Return (T, N) where each key group may be.

@@ -1,4 +1,8 @@
-"""Search for collocated traffic under a load-distance cap: rounds of annealing, the best of all."""
+"""Search for collocated traffic under a load-distance cap.
+
+Rounds of annealing, small models over the best columns of the relaxation, and models of a few nodes
+around the best placement.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 
     from formulations.rebalancing.joint.kernel import Arcs, JointFixed
     from formulations.rebalancing.joint.problem import JointModel, JointProblem
-    from formulations.rebalancing.problem import Floats, Ints
+    from formulations.rebalancing.problem import Bools, Floats, Ints
+    from optim.solvers.inprocess import SmallMilpSolution
 
 
 #: Steps of the first round and how many rounds by default; each round is twice as long.
@@ -239,16 +244,26 @@ def warm_up() -> None:
     search_joint(JointProblem(tiny, *ends, np.ones(2)), (tiny.home,), rounds=1, first=8)
 
 
-#: Relaxations beyond this many places (and pairs × nodes) take longer than they help.
-LP_PLACES = 400_000
+LP_PLACES = 400_000  # Relaxations of more promising columns take longer than they help.
 
-#: Up to so many the relaxation of the whole comes at once; beyond, that of a pruned model first.
-SMALL_PLACES, MAX_PLACES = 30_000, 40_000_000
+#: Up to so many the relaxation of the whole comes at once; beyond, that of a pruned model first;
+#: beyond the second number, or where it may take longer than is left (so many seconds for each
+#: place), there is none of the whole.
+AT_ONCE, WHOLE_PLACES, EACH, MAX_PLACES = 30_000, 1_000_000, 4e-6, 40_000_000
 
 SPREAD = 4  # Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
 
 #: (columns at least, columns for each one in the LP's solution, relative gap, nodes) of the models.
-KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
+KERNELS = ((600, 8, 0.05, 20), (800, 9, 0.01, 50))
+
+#: Of models of a few nodes: columns that are free at first, at most, and factors by which they
+#: grow or shrink; relative gap and branch-and-bound nodes; models of one phase, and in a row
+#: without gain at which it stops.
+FREE, MOST_FREE, GROWS, SHRINKS = 200, 1_500, 1.1, 0.8
+NEAR, NEAR_NODES, MODELS, PATIENCE = 1e-3, 20, 24, 5
+
+#: Columns that these models know, the most promising ones, for each one in the LP's solution.
+KNOWN = 45
 
 PLAIN_ROUNDS = 3  # Rounds of annealing where there are no small models beside it.
 
@@ -262,14 +277,12 @@ STEPS_A_PLACEMENT = 100
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
 
-#: Longest single model while the clock runs, or a quarter of what is left: Ctrl-C is heard only
-#: between two.
-LONGEST = 10.0
+#: Longest single model while the clock runs, or a quarter of what is left; longest of a few nodes.
+LONGEST, SHORT = 8.0, 2.0
 
 #: With less than this share of what the relaxation promises, annealing along its moves has missed
-#: what balances and collocates at once. A small model may find it, or nothing: it has this share of
-#: the time left, and then annealing begins again from so many roundings of the relaxation.
-POOR, UNSURE, ROUNDINGS = 0.75, 0.7, 8
+#: what balances and collocates at once: it begins again from so many roundings of the relaxation.
+POOR, ROUNDINGS = 0.75, 3
 
 SAME = 1e-9  # Share of a pair's gain below which two values are the same.
 
@@ -357,6 +370,7 @@ class _Finding:
         if self.plain:
             effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
         self.effort = effort
+        self.rng, self.free = np.random.default_rng(effort.seed), float(FREE)
         #: Whether the last relaxation is over all places, so that its models bound.
         self.whole = False
         self.result = SearchResult(bound=-0.0 if for_left else collocation_bound(problem))
@@ -369,15 +383,19 @@ class _Finding:
         size = (core.balance.num_tasks + core.num_products) * core.balance.num_nodes
         if self.plain:
             self.search(0)
-        elif size > SMALL_PLACES and not result.closed:
+        elif size > AT_ONCE and not result.closed:
             self.relax_promising()
             self.search(1)
-        bounding = effort.relaxing and size <= LP_PLACES
+        left = effort.remaining()
+        in_time = size <= LP_PLACES or left is None or size * EACH <= left
+        bounding = effort.relaxing and size <= WHOLE_PLACES and in_time
         if bounding and not (result.closed or result.interrupted or effort.over):
             self.relax_whole()
         if result.closed or result.infeasible or result.interrupted:
             return
         if not self.plain:
+            if result.kernels > 0:
+                self.improve()
             self.search(len(effort.kernels))
         if go_on:
             self.go_on()
@@ -385,9 +403,11 @@ class _Finding:
     def relax_whole(self) -> None:
         """Solve the relaxation over all places, which bounds."""
         result = self.result
-        columns = columns_of(self.core, all_places(self.core.balance))
+        core = self.core
+        columns = columns_of(core, all_places(core.balance))
         built = self.backbone.build(columns, self.aim())
-        relaxed = relax(built, self.effort.remaining())
+        begin = columns.at(core, pruned_places(core, SPREAD, tuple(self.starts)))
+        relaxed = relax(built, self.effort.remaining(), begin)
         if relaxed is None:
             return
         if relaxed.bound == -math.inf:
@@ -403,7 +423,9 @@ class _Finding:
         places = core.balance.num_tasks * core.balance.num_nodes
         if places > MAX_PLACES or core.num_products > LP_PLACES:
             return
-        columns = columns_of(core, pruned_places(core, SPREAD, tuple(self.starts)))
+        best = self.result.placement
+        also = self.starts if best is None else [*self.starts, best]
+        columns = columns_of(core, pruned_places(core, SPREAD, tuple(also)))
         if len(columns) > LP_PLACES:
             return
         built = self.backbone.build(columns, self.aim())
@@ -428,6 +450,8 @@ class _Finding:
             if result.kernels == 1 and self.is_poor:
                 self.round_relaxed(arcs)
             self.anneal(arcs)
+            if result.kernels > 1:
+                self.improve()
 
     @property
     def is_poor(self) -> bool:
@@ -449,6 +473,36 @@ class _Finding:
             start = rounded(result.built, result.relaxed, rng)
             self.anneal_on(core, arcs, 1, effort.first, start)
 
+    def improve(self) -> None:
+        """Solve models of a few nodes, all else staying, until several in a row win nothing."""
+        result, core, effort = self.result, self.core, self.effort
+        if result.placement is None or result.built is None or self.for_left:
+            return
+        if not self.whole and result.built.write(result.placement) is None:
+            self.relax_promising()
+        built, relaxed = result.built, result.relaxed
+        x = built.write(result.placement)
+        if x is None or relaxed is None:
+            return
+        around, failures = Neighbourhoods(built, relaxed, x), 0
+        for _ in range(MODELS):
+            if failures == PATIENCE or effort.over or result.closed or result.interrupted:
+                return
+            free = around.free(x, self.rng, int(self.free))
+            answer = around.solve(x, free, effort.remaining())
+            value, failures = result.value, failures + 1
+            if answer.x is not None:
+                changed = x.copy()
+                changed[free] = answer.x
+                placement = built.read(changed)
+                self.take(placement)
+                if core.is_feasible(placement) and self.problem.collocated(placement) >= value:
+                    x = changed
+            if result.value > value:
+                failures = 0
+            done = answer.termination in ("optimal", "infeasible")
+            self.free = min(MOST_FREE, max(FREE / 2, self.free * (GROWS if done else SHRINKS)))
+
     def go_on(self) -> None:
         """Use the time that is left: longer annealing and larger models in turn."""
         result, effort, balance = self.result, self.effort, self.core.balance
@@ -464,6 +518,7 @@ class _Finding:
             if result.relaxed is not None and not self.plain:
                 self.solve_small(size, 1e-3, 1_000)
                 size = min(2 * size, len(result.relaxed.order))
+                self.improve()
             self.anneal(arcs, 2 ** min(number, 6))
 
     def arcs(self) -> Arcs:
@@ -483,8 +538,6 @@ class _Finding:
         built, relaxed, left = self.result.built, self.result.relaxed, self.effort.remaining()
         assert built is not None
         assert relaxed is not None
-        if left is not None and self.is_poor:
-            left *= UNSURE
         limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
         whole = self.whole and size >= len(relaxed.order)
         placement, bound = solve_kernel(
@@ -558,6 +611,9 @@ class _Finding:
 #: LP values are trusted to this much, relative; mostly what the duals prove is nearer.
 LP_ERROR = 1e-7
 
+#: Columns from which on the LP begins with the promising ones, and reduced costs that are none.
+PRICED, NONE = 30_000, 1e-7
+
 
 @dataclass(frozen=True)
 class Relaxed:
@@ -569,26 +625,51 @@ class Relaxed:
     scores: Floats
 
 
-def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
-    """Solve the relaxation; ``None`` when time runs out or the LP solver fails."""
+def relax(
+    built: JointModel, time_limit: float | None = None, begin: Bools | None = None
+) -> Relaxed | None:
+    """Solve the relaxation; ``None`` when time runs out or the LP solver fails.
+
+    `begin`: which of the columns that place key groups the LP has at first; all by default. Others
+        join it while their reduced costs say that they may win, so that in the end it bounds all.
+    """
     arrays = built.model.freeze()
-    program = (
-        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper,
-    )  # fmt: skip
-    answer = solve_lp(*program, time_limit)
-    count = len(arrays.cost)
-    if str(answer.termination) == "infeasible":
-        return Relaxed(-np.inf, np.arange(count), np.zeros(count))
-    if answer.x is None or answer.objective is None:
-        return None
-    assert answer.reduced_costs is not None
-    assert answer.row_duals is not None
+    count, ends = len(arrays.cost), None if time_limit is None else time.perf_counter() + time_limit
+    inside = np.ones(count, dtype=np.bool_)
+    if begin is not None and len(begin) > PRICED:
+        inside[: len(begin)] = begin
+    matrix = arrays.matrix.tocsc()
+    while True:
+        some = np.flatnonzero(inside)
+        answer = solve_lp(
+            -arrays.cost[some], matrix[:, some], arrays.row_lower, arrays.row_upper,
+            arrays.lower[some], arrays.upper[some],
+            None if ends is None else max(0.0, ends - time.perf_counter()),
+        )  # fmt: skip
+        if str(answer.termination) in ("infeasible", "error") and not inside.all():
+            inside[:] = True
+            continue
+        if str(answer.termination) == "infeasible":
+            return Relaxed(-np.inf, np.arange(count), np.zeros(count))
+        if answer.x is None or answer.objective is None:
+            return None
+        assert answer.row_duals is not None
+        reduced = -arrays.cost - matrix.T @ answer.row_duals
+        joining = np.flatnonzero(~inside & (reduced < -NONE))
+        if len(joining) == 0:
+            break
+        inside[joining[np.argsort(reduced[joining], kind="stable")[: len(some)]]] = True
+    x = np.zeros(count)
+    x[some] = answer.x
     # columns of the LP's solution first, by value, then the others by reduced cost
-    scores = np.where(answer.x > 1e-9, 1.0 + answer.x, -answer.reduced_costs)
+    scores = np.where(x > 1e-9, 1.0 + x, -reduced)
     bound = -answer.objective + arrays.offset
     order = np.argsort(-scores, kind="stable")
     # the duals prove a bound whatever the tolerances of the LP solver
-    proven = -dual_bound(*program, answer.row_duals) + arrays.offset
+    proven = arrays.offset - dual_bound(
+        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower,
+        arrays.upper, answer.row_duals,
+    )  # fmt: skip
     return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, scores)
 
 
@@ -626,6 +707,63 @@ def rounded(built: JointModel, relaxed: Relaxed, rng: np.random.Generator) -> In
             placement[tasks], free[tasks] = placing.node[parts[k]], False
             left -= taken
     return placement
+
+
+class Neighbourhoods:
+    """Models of a few nodes: what moves between them is decided anew, all else stays.
+
+    `x`: solution of the model to begin from.
+    """
+
+    def __init__(self, built: JointModel, relaxed: Relaxed, x: Floats) -> None:
+        self.arrays, self.matrix = built.model.freeze(), built.model.freeze().matrix.tocsc()
+        self.count, self.nodes = len(built.columns), built.problem.balance.num_nodes
+        placing, home = built.placing, built.problem.balance.home
+        moving = np.zeros(self.count, dtype=np.bool_)
+        moving[placing.column] = True
+        self.moving = moving
+        #: Columns that may change: the most promising ones and those of the solution.
+        self.known = x[: self.count] > 0.5
+        order = relaxed.order[relaxed.order < self.count]
+        self.known[order[: KNOWN * int((relaxed.scores > 0.5).sum())]] = True
+        # columns, and a node that each touches
+        pairs = np.arange(len(built.columns.task), self.count)
+        column = np.concatenate([placing.column, placing.column, pairs])
+        node = np.concatenate([placing.node, home[placing.task], built.columns.pair_node])
+        self.column, self.node = column[self.known[column]], node[self.known[column]]
+
+    def within(self, nodes: Bools) -> Ints:
+        """Return the columns that touch these nodes only."""
+        inside = self.known.copy()
+        inside[self.column[~nodes[self.node]]] = False
+        return np.flatnonzero(inside)
+
+    def free(self, x: Floats, rng: np.random.Generator, size: int) -> Ints:
+        """Return about `size` columns within some nodes: random ones, or joined by moves of `x`."""
+        moves = (x[: self.count] > 0.5) & self.moving
+        ends = moves[self.column]
+        column, node, joined = self.column[ends], self.node[ends], rng.integers(2) == 0
+        nodes, best = np.zeros(self.nodes, dtype=np.bool_), np.zeros(0, np.int64)
+        while len(best) < size and not nodes.all():
+            near = np.isin(column, column[nodes[node]]) & ~nodes[node] if joined else nodes[:0]
+            others = node[near] if near.any() else np.flatnonzero(~nodes)
+            nodes[others[rng.integers(len(others))]] = True
+            best = self.within(nodes)
+        return np.concatenate([best, np.arange(self.count, len(x))])
+
+    def solve(self, x: Floats, free: Ints, time_limit: float | None) -> SmallMilpSolution:
+        """Solve the model of the free columns, the others staying as they are."""
+        arrays, stays = self.arrays, x.copy()
+        stays[free] = 0.0
+        taken, matrix = self.matrix @ stays, self.matrix[:, free].tocsr()
+        rows = np.diff(matrix.indptr) > 0
+        part = replace(
+            arrays, cost=arrays.cost[free], lower=arrays.lower[free], upper=arrays.upper[free],
+            integrality=arrays.integrality[free], matrix=matrix[rows],
+            row_lower=(arrays.row_lower - taken)[rows], row_upper=(arrays.row_upper - taken)[rows],
+        )  # fmt: skip
+        limit = None if time_limit is None else max(0.01, min(SHORT, time_limit))
+        return solve_small_milp(part, limit, gap=NEAR, node_limit=NEAR_NODES)
 
 
 def solve_kernel(
