@@ -62,6 +62,7 @@ RIGHT = {
     "largest-seed": Right(148, "imc_gain", "max", 7.75),
     "gap-of-what-is-apart": Right(7, "internode_traffic", "min", 2.751767271699612),
     "tolerance-of-scaled-rows": Right(528, "used_capacity", "min", 21 / 38),
+    "levels-that-nobody-measures": Right(92, "load_distance", "min", 1.0),
     "levels-within-the-gap": Right(60, "load_distance", "min", 0.0833331915074702),
 }
 MODELLED = ("slots-of-four-operators", "slots-of-five-operators")
@@ -105,6 +106,7 @@ CASES: tuple[tuple[str, str | None, dict[str, Any], bool], ...] = (
     ("small-unit", "balance-search", {}, True),
     ("largest-seed", "joint-milp", {"solver": "scip", "seed": 2**31 - 1}, False),
     *(("gap-of-what-is-apart", "storm-milp", {"solver": s}, True) for s in ("cbc", "highs")),
+    ("levels-that-nobody-measures", "balance-search", {}, True),
     ("levels-within-the-gap", "balance-milp", {}, True),
     ("tolerance-of-scaled-rows", "eoa-milp", {"form": "products", "solver": "highs"}, True),
 )  # fmt: skip

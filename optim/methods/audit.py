@@ -38,7 +38,7 @@ from optim.rules import broken, kept_by
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
@@ -441,12 +441,23 @@ def _without_idle_moves(
     if before is None or after is None or after > before:
         return node, evaluation  # by the method's own order it is no better
     outcome.claimed = None
-    outcome.levels = tuple(
-        _measured(level, new_evaluation) if _is_known_figure(level) else level
-        for level in outcome.levels
-        if _is_known_figure(level) or level.bound is not None
-    )
+    outcome.levels = tuple(_levels_after(outcome.levels, new_evaluation))
     return fewer, new_evaluation
+
+
+def _levels_after(levels: Iterable[Level], evaluation: Evaluation | None) -> Iterator[Level]:
+    """Yield the levels of a plan that has changed: without what nobody can measure or bounds.
+
+    The bounds of later levels go with it, as they hold for plans that are no worse by it.
+    """
+    bounded = True
+    for level in levels:
+        if _is_known_figure(level):
+            yield _measured(level if bounded else replace(level, bound=None), evaluation)
+        elif level.bound is not None:
+            yield level
+        else:
+            bounded = False
 
 
 def _most_of_gain(
