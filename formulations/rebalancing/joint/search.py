@@ -665,12 +665,14 @@ def relax(
     scores = np.where(x > 1e-9, 1.0 + x, -reduced)
     bound = -answer.objective + arrays.offset
     order = np.argsort(-scores, kind="stable")
-    # the duals prove a bound whatever the tolerances of the LP solver
+    # the duals prove a bound whatever the tolerances of the LP solver; its value bounds, too, where
+    # no column was left out for a reduced cost of about none
+    trusted = bound + LP_ERROR * max(1.0, abs(bound)) if inside.all() else math.inf
     proven = arrays.offset - dual_bound(
         -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower,
         arrays.upper, answer.row_duals,
     )  # fmt: skip
-    return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, scores)
+    return Relaxed(min(proven, trusted), order, scores)
 
 
 def arcs_of(built: JointModel, relaxed: Relaxed, most: int) -> Arcs:
