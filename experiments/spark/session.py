@@ -31,7 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
-from optim.util.process import usable_cores
+from optim.util.process import Held, usable_cores
 from optim.util.store import Lock
 from streamplace.java import Java, cache_folder, find_java
 
@@ -421,8 +421,9 @@ def _recording(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
 
     class Recorded(subprocess.Popen):
         def __init__(self, *args: Any, **options: Any) -> None:
-            started.append(self)
-            super().__init__(*args, **options)
+            with Held():  # a signal while it forks would leave a process that nobody knows
+                super().__init__(*args, **options)
+                started.append(self)
 
     before = module.Popen
     module.Popen = Recorded
@@ -443,9 +444,8 @@ def _discard_session(started: Sequence[subprocess.Popen[bytes]]) -> None:
             context.stop()
         return
     for process in started:
-        if hasattr(process, "pid"):
-            process.kill()
-            process.wait()
+        process.kill()
+        process.wait()
     SparkContext._active_spark_context = None
     SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = None

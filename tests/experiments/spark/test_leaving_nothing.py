@@ -8,7 +8,11 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
+from pyspark import java_gateway
+
+from experiments.spark import session as spark_module
 
 INTERRUPTED = """
 import time
@@ -55,6 +59,33 @@ def test_ctrl_c_leaves_no_jvm_and_no_traceback(when: str, seconds: float) -> Non
     while alive(process.pid) and time.monotonic() < until:
         time.sleep(0.2)
     assert alive(process.pid) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_jvm_is_forked_leaves_no_process(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked: list[int] = []
+
+    def fork(*args: object) -> int:
+        forked.append(fork_exec(*args))
+        signal.raise_signal(number)
+        return forked[0]
+
+    fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
+    monkeypatch.setattr(subprocess, "_fork_exec", fork)
+    before = signal.signal(number, signal.default_int_handler)
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        with pytest.raises(KeyboardInterrupt), spark_module._recording(started):
+            java_gateway.Popen(["sleep", "60"])
+        spark_module._discard_session(started)
+        assert not psutil.pid_exists(forked[0])
+    finally:
+        signal.signal(number, before)
+        if psutil.pid_exists(forked[0]):
+            os.kill(forked[0], signal.SIGKILL)
+            os.waitpid(forked[0], 0)
 
 
 FAILING = """
