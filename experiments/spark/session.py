@@ -31,7 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem, StreamplaceError, first_line
-from optim.util.process import Held, usable_cores
+from optim.util.process import Held, sigterm_as_interrupt, usable_cores
 from optim.util.store import Lock
 from streamplace.java import Java, cache_folder, find_java
 
@@ -355,6 +355,8 @@ def _start_context(
         temporary_files_in(folders),
         _environment(_variables(master, str(java.home))),
         tempfile.TemporaryFile() as log,  # what the JVM says, shown only if it fails to start
+        # a JVM whose parent dies before it has started waits for ever
+        sigterm_as_interrupt(),
     ):
         return _start(chosen, log, sql)
 

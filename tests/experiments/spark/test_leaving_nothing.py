@@ -29,7 +29,7 @@ except KeyboardInterrupt:
 
 def alive(group: int) -> list[str]:
     """Return the processes of a process group but zombies, which no one may have reaped yet."""
-    columns = ["ps", "-eo", "pgid=,stat=,args="]
+    columns = ["ps", "-ww", "-eo", "pgid=,stat=,args="]
     listed = subprocess.run(columns, capture_output=True, text=True, check=True).stdout
     rows = [line.split(maxsplit=2) for line in listed.splitlines()]
     return [args for pgid, stat, args in rows if int(pgid) == group and "Z" not in stat]
@@ -37,9 +37,18 @@ def alive(group: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("when", "seconds"), [("starting", 0.2), ("starting", 0.8), ("starting", 1.4), ("running", 1.0)]
+    ("when", "seconds", "number"),
+    [
+        ("starting", 0.2, signal.SIGINT),
+        ("starting", 0.8, signal.SIGINT),
+        ("starting", 1.4, signal.SIGINT),
+        ("starting", None, signal.SIGTERM),
+        ("running", 1.0, signal.SIGINT),
+    ],
 )
-def test_ctrl_c_leaves_no_jvm_and_no_traceback(when: str, seconds: float) -> None:
+def test_a_signal_leaves_no_jvm_and_no_traceback(
+    when: str, seconds: float | None, number: int
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED],
         stdout=subprocess.PIPE,
@@ -50,8 +59,13 @@ def test_ctrl_c_leaves_no_jvm_and_no_traceback(when: str, seconds: float) -> Non
     assert process.stdout is not None
     while process.stdout.readline().strip() != when:
         assert process.poll() is None
-    time.sleep(seconds)
-    os.killpg(process.pid, signal.SIGINT)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.killpg(process.pid, number)
+    else:
+        while not any("java -cp" in args and "SparkSubmit" in args for args in alive(process.pid)):
+            time.sleep(0.01)
+        process.send_signal(number)
     told, errors = process.communicate(timeout=600)
     assert told.splitlines()[-1] == "interrupted"
     assert errors == ""
