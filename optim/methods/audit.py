@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Ints
     from optim.methods.registry import Method, Outcome, Request, Start
     from optim.referee import Evaluation
     from optim.rules.base import Violation
@@ -441,31 +441,21 @@ def _without_idle_moves(
     if before is None or after is None or after > before:
         return node, evaluation  # by the method's own order it is no better
     outcome.claimed = None
-    as_drained = bool((_left(instance, fewer) <= _left(instance, node)).all())
-    outcome.levels = tuple(_levels_after(outcome.levels, new_evaluation, as_drained))
+    outcome.levels = tuple(_levels_after(outcome.levels, new_evaluation))
     return fewer, new_evaluation
 
 
-def _left(instance: Instance, node: Ints) -> Floats:
-    """Return (R,) the load on leaving nodes."""
-    left: Floats = instance.tasks.load[(node >= 0) & instance.nodes.leaving[node]].sum(axis=0)
-    return left
-
-
-def _levels_after(
-    levels: Iterable[Level], evaluation: Evaluation | None, as_drained: bool
-) -> Iterator[Level]:
+def _levels_after(levels: Iterable[Level], evaluation: Evaluation | None) -> Iterator[Level]:
     """Yield the levels of a plan that has changed, without what nobody can measure or bounds.
 
-    The bounds of later levels go with it, as they hold for plans that are no worse by it.
-
-    `as_drained`: whether the load on leaving nodes has not risen.
+    The bounds of later levels go with it, as they hold for plans that are no worse by it. The load
+    on leaving nodes stays: moves that are undone put nothing there (`optim.kernels.undo`).
     """
     bounded = True
     for level in levels:
         if _is_known_figure(level):
             yield _measured(level if bounded else replace(level, bound=None), evaluation)
-        elif level.bound is not None or (level.name == "load_on_leaving_nodes" and as_drained):
+        elif level.bound is not None or level.name == "load_on_leaving_nodes":
             yield level
         else:
             bounded = False

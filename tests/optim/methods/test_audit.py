@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -10,9 +10,12 @@ import pytest
 from optim import Instance, solve
 from optim.errors import SolverError
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.audit import check_bound, check_claim
+from optim.methods.audit import _without_idle_moves, check_bound, check_claim
 from optim.methods.registry import Method, Outcome
-from optim.referee import Evaluation, Termination, evaluate_indices
+from optim.referee import Evaluation, Level, Termination, evaluate_indices
+
+if TYPE_CHECKING:
+    from optim.format.tables import Ints
 
 
 def apart(unit: float) -> Instance:
@@ -160,3 +163,52 @@ def test_what_has_no_place_anywhere_else_stays_proven(method: str) -> None:
 def test_nan_is_a_wrong_claim() -> None:
     with pytest.raises(SolverError, match="claims imc_gain = nan"):
         claim(float("nan"), 1.0)
+
+
+NAMED = cast("Method", cast("Any", type("Named", (), {"name": "named", "kind": "search"})))
+
+
+def undone(made: Instance, plan: Ints, outcome: Outcome) -> Ints:
+    """Return a search's plan for the least load distance without the moves that bring nothing."""
+    judged = evaluate_indices(made, plan, None, "load_distance")
+    objective = OBJECTIVES["load_distance"]
+    return _without_idle_moves(made, NAMED, outcome, objective, plan, judged)[0]
+
+
+def with_leaving(nodes: int, leaving: int, tasks: list[tuple[float, int]]) -> Instance:
+    """Return an instance, the first nodes of which leave; `tasks`: load and current node."""
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "leaving",
+            "resources": ["cpu"],
+            "nodes": [{"id": f"n{i}", "leaving": i < leaving} for i in range(nodes)],
+            "tasks": [
+                {"id": f"t{k}", "load": {"cpu": load}, "node": f"n{node}"}
+                for k, (load, node) in enumerate(tasks)
+            ],
+        }
+    )
+
+
+def test_undone_moves_keep_the_level_of_the_load_on_leaving_nodes() -> None:
+    """Without it, the bound of the moves would be read as that of all plans."""
+    plan = np.array([1, 1, 2], dtype=np.int32)  # t0 moves, and the distance is 1 as before
+    outcome = Outcome(Termination.HEURISTIC, node=plan)
+    left = Level("load_on_leaving_nodes", "min", 0.0, None, "resource")
+    outcome.levels = (left, Level("migrations", "min", 1.0, 0.0, "count"))
+    node = undone(with_leaving(3, 1, [(1.0, 2), (5.0, 1), (4.0, 2)]), plan, outcome)
+    assert node.tolist() == [2, 1, 2]
+    found = [(level.name, level.value, level.bound) for level in outcome.levels]
+    assert found == [("load_on_leaving_nodes", 0.0, None), ("migrations", 0.0, 0.0)]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_undone_moves_leave_no_more_on_leaving_nodes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, leaving, tasks = (int(rng.integers(a, b)) for a, b in ((3, 5), (1, 3), (2, 6)))
+    now = [(float(rng.integers(1, 5)), int(rng.integers(nodes))) for _ in range(tasks)]
+    made, plan = with_leaving(nodes, leaving, now), rng.integers(0, nodes, tasks).astype(np.int32)
+    node = undone(made, plan, Outcome(Termination.HEURISTIC, node=plan))
+    load = made.tasks.load[:, 0]
+    assert load[node < leaving].sum() <= load[plan < leaving].sum()
