@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.fuzz.brute import Space
 from tests.fuzz.claim import Claim
@@ -446,12 +447,18 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
         return
     if mine < least * (1 - 1e-6) - _CLOSE:
         return  # it leaves slots exceeded, and less excess than all that fit them: no match here
+    among = tight.valid & (tight.excess <= least * (1 + 1e-8) + 1e-12)  # certainly of the least
+    yield from _wrong_objective(claim, among)
+
+
+def _wrong_objective(claim: Claim, among: NDArray[np.bool_]) -> Iterator[tuple[str, str]]:
+    """Compare the objective with the best of all placements of least excess: `among`."""
     values = claim.space.figures.by_name.get(claim.name)
     if values is None or claim.value is None:
         return
-    among = tight.valid & (tight.excess <= least * (1 + 1e-8) + 1e-12)  # certainly of the least
     if claim.reading.leaving.any() and claim.termination != "optimal":
         return
+    exact = claim.declared["kind"] == "exact"
     best = float(values[among].max() if claim.sense == "max" else values[among].min())
     if claim.bound is not None and claim.bound_of == "problem":
         beyond = claim.worse_by(claim.bound, best)
