@@ -157,7 +157,6 @@ def chain(fixed, state, arcs, wanted):
 def propose(fixed, state, arcs, wanted, price):
     """Write down a proposal: ``wanted[0, 0]`` moves, key group and node each."""
     wanted[0, 0] = 0
-    n, num_pairs = len(state.deviation), len(fixed.source)
     kind = draw(state.random, 20)
     # half of all proposals begin with a promising move, the best of them most often
     if len(arcs.best) > 0 and draw(state.random, 2) == 0:
@@ -171,58 +170,60 @@ def propose(fixed, state, arcs, wanted, price):
                 exchange(fixed, state, wanted, k, -1, source, node, price)
             elif kind < 17:
                 chain(fixed, state, arcs, wanted)
-        return
-    # a pair: one key group to the other's node, both to a third one, or apart again
-    if kind < 12 and num_pairs > 0:
-        p = draw(state.random, num_pairs)
-        u, v = fixed.source[p], fixed.target[p]
-        if draw(state.random, 2) == 0:
-            u, v = v, u
-        source, target = state.place[u], state.place[v]
-        if source == target:
-            node = fixed.home[u] if draw(state.random, 2) == 0 else spread_node(state, True)
-            want(wanted, u, node)
-            if draw(state.random, 2) == 0:
-                want(wanted, v, node)
-        elif kind < 10:
-            want(wanted, u, target)
-            how = draw(state.random, 4)
-            if how == 0:
-                exchange(fixed, state, wanted, u, v, source, target, price)
-            elif how < 3:
-                chain(fixed, state, arcs, wanted)
-        else:
-            node = spread_node(state, True)
-            if source != node:
-                want(wanted, u, node)
-            if target != node:
-                want(wanted, v, node)
-            if source != node and draw(state.random, 2) == 0:
-                exchange(fixed, state, wanted, u, v, source, node, price)
-        return
-    # a key group that has moved: home, or on to another node
-    if kind < 16 and state.num_moved[0] > 0:
+    elif kind < 12 and len(fixed.source) > 0:
+        of_pair(fixed, state, arcs, wanted, price, kind)
+    elif kind < 16 and state.num_moved[0] > 0:
+        # a key group that has moved: home, or on to another node
         k = state.moved[draw(state.random, state.num_moved[0])]
-        source = state.place[k]
         node = fixed.home[k] if kind < 14 else spread_node(state, True)
-        if source != node:
-            want(wanted, k, node)
-            how = draw(state.random, 3)
-            if how == 0:
-                exchange(fixed, state, wanted, k, -1, source, node, price)
-            elif how == 1:
-                chain(fixed, state, arcs, wanted)
-        return
-    # from a full node to an empty one
-    source, target = spread_node(state, False), spread_node(state, True)
+        with_others(fixed, state, arcs, wanted, price, k, node)
+    else:
+        # from a full node to an empty one
+        source, target = spread_node(state, False), spread_node(state, True)
+        if source == target:
+            target = draw(state.random, len(state.deviation))
+        with_others(fixed, state, arcs, wanted, price, some_member(state, source), target)
+
+
+@inlined
+def of_pair(fixed, state, arcs, wanted, price, kind):
+    """Propose one key group of a pair to the other's node, both to a third one, or apart again."""
+    p = draw(state.random, len(fixed.source))
+    u, v = fixed.source[p], fixed.target[p]
+    if draw(state.random, 2) == 0:
+        u, v = v, u
+    source, target = state.place[u], state.place[v]
     if source == target:
-        target = draw(state.random, n)
-    k = some_member(state, source)
-    if k >= 0 and source != target:
-        want(wanted, k, target)
+        node = fixed.home[u] if draw(state.random, 2) == 0 else spread_node(state, True)
+        want(wanted, u, node)
+        if draw(state.random, 2) == 0:
+            want(wanted, v, node)
+    elif kind < 10:
+        want(wanted, u, target)
+        how = draw(state.random, 4)
+        if how == 0:
+            exchange(fixed, state, wanted, u, v, source, target, price)
+        elif how < 3:
+            chain(fixed, state, arcs, wanted)
+    else:
+        node = spread_node(state, True)
+        if source != node:
+            want(wanted, u, node)
+        if target != node:
+            want(wanted, v, node)
+        if source != node and draw(state.random, 2) == 0:
+            exchange(fixed, state, wanted, u, v, source, node, price)
+
+
+@inlined
+def with_others(fixed, state, arcs, wanted, price, k, node):
+    """Propose a move, if it is one, at times with another back, or with others pushed on."""
+    if k >= 0 and state.place[k] != node:
+        source = state.place[k]
+        want(wanted, k, node)
         how = draw(state.random, 3)
         if how == 0:
-            exchange(fixed, state, wanted, k, -1, source, target, price)
+            exchange(fixed, state, wanted, k, -1, source, node, price)
         elif how == 1:
             chain(fixed, state, arcs, wanted)
 
