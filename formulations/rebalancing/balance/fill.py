@@ -27,7 +27,7 @@ from formulations.rebalancing.balance.kernel import (
     pays_unlike,
     unlink,
 )
-from optim.util.compiled import helper, kernel
+from optim.util.compiled import helper, inlined, kernel
 
 #: Exchanges in a row that may mend one node, and key groups to look at in a window of loads.
 STEPS, WINDOW = 8, 3
@@ -370,19 +370,10 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
     """
     price, budget = fixed.price, state.budget
     efforts, uneven = fixed.effort, fixed.uneven
+    a_leaves, b_leaves = fixed.leaving[a], fixed.leaving[b]
     dev_a, dev_b = state.deviation[a], state.deviation[b]
     now_a, now_b = breach_of(fixed, a, dev_a), breach_of(fixed, b, dev_b)
-    # the shift has to bring the hot node within the goal, and may not take its partner out of it
-    if hot_gives:
-        least = dev_a - goal
-        most = max(goal, now_b) - dev_b if dev_b <= goal else goal - dev_b
-        if not fixed.leaving[a]:
-            most = min(most, dev_a + goal)
-    else:
-        least = -goal - dev_b
-        most = goal - dev_b
-        if not fixed.leaving[a]:
-            most = min(most, dev_a + max(goal, now_a))
+    least, most = shifts(a_leaves, dev_a, now_a, dev_b, now_b, hot_gives, goal)
     best_k, best_l = NOBODY, NOBODY
     if most <= 0.0 or count_a == 0:
         return limit, best_k, best_l
@@ -417,10 +408,9 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
                 if shift <= 0.0:
                     break
             left_a, left_b = dev_a - shift, dev_b + shift
-            after_a = max(0.0, left_a) if fixed.leaving[a] else abs(left_a)
-            after_b = max(0.0, left_b) if fixed.leaving[b] else abs(left_b)
-            gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
-            gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
+            after_a = max(0.0, left_a) if a_leaves else abs(left_a)
+            after_b = max(0.0, left_b) if b_leaves else abs(left_b)
+            gain = gain_of(now_a, after_a, now_b, after_b, goal)
             if gain <= 0.0:
                 continue
             change_l = 0
@@ -432,10 +422,6 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
             if uneven and not pays_unlike(price, budget, k, change_k, other, change_l):
                 continue
             effort = effort_of(efforts, k, change_k, other, change_l) if uneven else float(change)
-            if after_a <= goal < now_a:
-                gain += DONE * goal
-            if after_b <= goal < now_b:
-                gain += DONE * goal
             score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_a, after_b)
             if score >= limit:
                 continue
@@ -445,3 +431,33 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
                 continue
             limit, best_k, best_l = score, k, other
     return limit, best_k, best_l
+
+
+@inlined
+def shifts(a_leaves, dev_a, now_a, dev_b, now_b, hot_gives, goal):
+    """Return the least and the most load that a may give to b.
+
+    It brings the hot node within the goal, and does not take its partner out of it.
+    """
+    if hot_gives:
+        least = dev_a - goal
+        most = max(goal, now_b) - dev_b if dev_b <= goal else goal - dev_b
+        allowed = goal
+    else:
+        least = -goal - dev_b
+        most = goal - dev_b
+        allowed = max(goal, now_a)
+    return least, most if a_leaves else min(most, dev_a + allowed)
+
+
+@inlined
+def gain_of(now_a, after_a, now_b, after_b, goal):
+    """Return what both lie less beyond the goal; `DONE` goals more for each that is then within."""
+    gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
+    gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
+    if gain > 0.0:
+        if after_a <= goal < now_a:
+            gain += DONE * goal
+        if after_b <= goal < now_b:
+            gain += DONE * goal
+    return gain
