@@ -614,27 +614,35 @@ class Backbone:
         """Whether every pair is in it."""
         return self.rest is None
 
+    def moving(self, task: Ints, node: Ints) -> Floats:
+        """Return the most that weak pairs win when each of these key groups moves to its node."""
+        places, at_home, along = self._gains
+        wanted = task * self.problem.balance.num_nodes + node
+        at = np.searchsorted(places[:-1], wanted)
+        won: Floats = np.where(places[at] == wanted, at_home[at], 0.0) + along[task]
+        return won
+
     @cached_property
-    def moving(self) -> Floats:
-        """(T, N) the most that weak pairs win when a key group moves to a node."""
+    def _gains(self) -> tuple[Ints, Floats, Floats]:
+        """Return task × N + node with weak pairs at home there, their rates; of those that come."""
         assert self.rest is not None
         rest, apart = self.rest, self.rest.apart
         tasks, nodes = rest.balance.num_tasks, rest.balance.num_nodes
         ends = rest.source[apart], rest.target[apart]
         task, partner = np.concatenate(ends), np.concatenate(ends[::-1])
         rate = np.concatenate([rest.rate[apart], rest.rate[apart]])
-        at_home = np.bincount(task * nodes + rest.balance.home[partner], rate, tasks * nodes)
+        keys, of = np.unique(task * nodes + rest.balance.home[partner], return_inverse=True)
+        at_home = np.bincount(of.reshape(-1), rate, len(keys) + 1).astype(np.float64)
         # half of the rates to those that move along: the other half counts for them
         along = 0.5 * largest_rates(task, rate, most_moves(rest) - 1, tasks)
-        moving: Floats = at_home.reshape(tasks, nodes) + along[:, None]
-        return moving
+        return np.append(keys, -1), at_home, along
 
     def build(self, columns: Columns, aim: JointAim) -> JointModel:
         """Build the model over some columns; over all of them its relaxation bounds the whole."""
         built = build_joint(self.problem, columns, aim)
         if self.rest is not None and aim.goal == "traffic":
             placing = built.placing
-            moving_gain = self.moving[placing.task, placing.node]
+            moving_gain = self.moving(placing.task, placing.node)
             now = float(self.rest.rate[~self.rest.apart].sum())
             built.model.set_objective(placing.column, moving_gain, offset=now)
         return built
@@ -667,12 +675,6 @@ class Columns:
     def __len__(self) -> int:
         """Return the number of columns."""
         return len(self.task) + len(self.pair)
-
-    def at(self, problem: JointProblem, places: Bools) -> Bools:
-        """Return which columns put key groups on some (T, N) places only."""
-        source, target = problem.source[self.pair], problem.target[self.pair]
-        pairs = places[source, self.pair_node] & places[target, self.pair_node]
-        return np.concatenate([places[self.task, self.node], pairs])
 
 
 def all_places(balance: BalanceProblem) -> Bools:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance.search import TRIES, Portfolio, changing_part
+from formulations.rebalancing.joint.pricing import complete_tasks, price_places
 from formulations.rebalancing.joint.problem import (
     JointAim,
     all_places,
@@ -246,10 +247,10 @@ def warm_up() -> None:
 
 LP_PLACES = 400_000  # Relaxations of more promising columns take longer than they help.
 
-#: Up to so many the relaxation of the whole comes at once; beyond, that of a pruned model first;
-#: beyond the second number, or where it may take longer than is left (so many seconds for each
-#: place), there is none of the whole.
-AT_ONCE, WHOLE_PLACES, EACH, MAX_PLACES = 30_000, 1_000_000, 4e-6, 40_000_000
+#: Key groups and pairs times nodes up to which the relaxation has all places from the start;
+#: places up to which it gets all of them where it has no solution without; key groups times nodes
+#: beyond which there is none.
+AT_ONCE, WHOLE_PLACES, MAX_PLACES = 30_000, 1_000_000, 40_000_000
 
 SPREAD = 4  # Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
 
@@ -371,67 +372,87 @@ class _Finding:
             effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
         self.effort = effort
         self.rng, self.free = np.random.default_rng(effort.seed), float(FREE)
-        #: Whether the last relaxation is over all places, so that its models bound.
+        balance = self.core.balance
+        #: Key groups and products times nodes; (T, N) places of the last relaxation, and whether
+        #: these are all, so that its models bound.
+        self.size = (balance.num_tasks + self.core.num_products) * balance.num_nodes
+        self.places: Bools | None = None
         self.whole = False
         self.result = SearchResult(bound=-0.0 if for_left else collocation_bound(problem))
 
     def go(self, go_on: bool) -> None:
         """Search and bound; with `go_on`, until the time is up."""
-        result, effort, core = self.result, self.effort, self.core
+        result, effort = self.result, self.effort
         for start in self.starts:
             self.take(start)
-        size = (core.balance.num_tasks + core.num_products) * core.balance.num_nodes
         if self.plain:
             self.search(0)
-        elif size > AT_ONCE and not result.closed:
-            self.relax_promising()
-            self.search(1)
-        left = effort.remaining()
-        in_time = size <= LP_PLACES or left is None or size * EACH <= left
-        bounding = effort.relaxing and size <= WHOLE_PLACES and in_time
-        if bounding and not (result.closed or result.interrupted or effort.over):
-            self.relax_whole()
+        if effort.relaxing and not (result.closed or result.interrupted or effort.over):
+            self.relax()
         if result.closed or result.infeasible or result.interrupted:
             return
         if not self.plain:
+            if self.size > AT_ONCE:
+                self.search(1)
             if result.kernels > 0:
                 self.improve()
             self.search(len(effort.kernels))
         if go_on:
             self.go_on()
 
-    def relax_whole(self) -> None:
-        """Solve the relaxation over all places, which bounds."""
-        result = self.result
-        core = self.core
-        columns = columns_of(core, all_places(core.balance))
-        built = self.backbone.build(columns, self.aim())
-        begin = columns.at(core, pruned_places(core, SPREAD, tuple(self.starts)))
-        relaxed = relax(built, self.effort.remaining(), begin)
-        if relaxed is None:
-            return
-        if relaxed.bound == -math.inf:
-            result.infeasible = result.placement is None
-            return
-        result.built, result.relaxed, self.whole = built, relaxed, True
-        result.bound = max(result.value, min(result.bound, relaxed.bound))
-        self.note()
+    def relax(self, *, bounding: bool = True) -> None:
+        """Solve the relaxation over places worth trying; others join while they may win.
 
-    def relax_promising(self) -> None:
-        """Solve the relaxation over the places worth trying, which does not bound."""
-        core = self.core
-        places = core.balance.num_tasks * core.balance.num_nodes
-        if places > MAX_PLACES or core.num_products > LP_PLACES:
+        So it bounds, unless `bounding` is not asked for and no other place is looked at.
+        """
+        result, core, effort = self.result, self.core, self.effort
+        every, tasks = np.arange(core.balance.num_tasks), core.balance.num_tasks
+        if tasks * core.balance.num_nodes > MAX_PLACES or core.num_products > LP_PLACES:
             return
-        best = self.result.placement
-        also = self.starts if best is None else [*self.starts, best]
-        columns = columns_of(core, pruned_places(core, SPREAD, tuple(also)))
-        if len(columns) > LP_PLACES:
-            return
-        built = self.backbone.build(columns, self.aim())
-        relaxed = relax(built, self.effort.remaining())
-        if relaxed is not None and relaxed.bound > -math.inf:
-            self.result.built, self.result.relaxed = built, relaxed
+        allowed, best = all_places(core.balance), result.placement
+        also = (*self.starts, *([] if best is None else [best]))
+        if self.places is None and self.size <= AT_ONCE:
+            self.places = allowed.copy()
+        elif self.places is None:
+            self.places = pruned_places(core, SPREAD, also)
+            complete = complete_tasks(core)
+            self.places[complete] = allowed[complete]
+        places, bringing = self.places, True
+        for placement in also:
+            places[every, placement] |= allowed[every, placement]
+        while True:
+            self.whole = places.sum() == allowed.sum()
+            most = WHOLE_PLACES if self.whole else LP_PLACES
+            if places.sum() > most or len(columns := columns_of(core, places)) > most:
+                return
+            built = self.backbone.build(columns, self.aim())
+            relaxed = relax(built, effort.remaining())
+            if not self.whole and (len(columns) == 0 or (relaxed is not None and relaxed.is_empty)):
+                places[:] = allowed
+                continue
+            if relaxed is None or relaxed.is_empty:
+                result.infeasible = relaxed is not None and result.placement is None
+                return
+            result.built, result.relaxed, bound, number = built, relaxed, relaxed.bound, 0
+            if not self.whole:
+                if not bounding:
+                    return
+                known = KNOWN * int((relaxed.scores > 0.5).sum()) if effort.kernels else 0
+                known = max(0, known - len(columns))
+                priced = price_places(
+                    self.backbone, built, relaxed.duals, places, allowed, known + len(columns),
+                    left=self.for_left, ends=effort.deadline,
+                )  # fmt: skip
+                if priced is None:
+                    return
+                bound = relaxed.proven + priced.more
+                # models of a few nodes know more places, which come with the first that may win
+                number = max(int((priced.gain > NONE).sum()), known if bringing else 0)
+                places[priced.task[:number], priced.node[:number]], bringing = True, False
+            result.bound = max(result.value, min(result.bound, bound))
+            self.note()
+            if number == 0:
+                return
 
     def aim(self) -> JointAim:
         """Return what the models maximise."""
@@ -479,7 +500,7 @@ class _Finding:
         if result.placement is None or result.built is None or self.for_left:
             return
         if not self.whole and result.built.write(result.placement) is None:
-            self.relax_promising()
+            self.relax(bounding=False)
         built, relaxed = result.built, result.relaxed
         x = built.write(result.placement)
         if x is None or relaxed is None:
@@ -611,8 +632,7 @@ class _Finding:
 #: LP values are trusted to this much, relative; mostly what the duals prove is nearer.
 LP_ERROR = 1e-7
 
-#: Columns from which on the LP begins with the promising ones, and reduced costs that are none.
-PRICED, NONE = 30_000, 1e-7
+NONE = 1e-7  # Gains that are none.
 
 
 @dataclass(frozen=True)
@@ -623,56 +643,39 @@ class Relaxed:
     order: Ints  # Columns, most promising first.
     #: What the order is by: minus the reduced cost, above 0 for those in the LP's solution.
     scores: Floats
+    proven: float = -np.inf  # What the duals alone prove, and with what they are worth elsewhere.
+    duals: Floats = field(default_factory=lambda: np.zeros(0))  # Of the rows.
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no solution."""
+        return self.bound == -math.inf
 
 
-def relax(
-    built: JointModel, time_limit: float | None = None, begin: Bools | None = None
-) -> Relaxed | None:
-    """Solve the relaxation; ``None`` when time runs out or the LP solver fails.
-
-    `begin`: which of the columns that place key groups the LP has at first; all by default. Others
-        join it while their reduced costs say that they may win, so that in the end it bounds all.
-    """
+def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
+    """Solve the relaxation; ``None`` when time runs out or the LP solver fails."""
     arrays = built.model.freeze()
-    count, ends = len(arrays.cost), None if time_limit is None else time.perf_counter() + time_limit
-    inside = np.ones(count, dtype=np.bool_)
-    if begin is not None and len(begin) > PRICED:
-        inside[: len(begin)] = begin
-    matrix = arrays.matrix.tocsc()
-    while True:
-        some = np.flatnonzero(inside)
-        answer = solve_lp(
-            -arrays.cost[some], matrix[:, some], arrays.row_lower, arrays.row_upper,
-            arrays.lower[some], arrays.upper[some],
-            None if ends is None else max(0.0, ends - time.perf_counter()),
-        )  # fmt: skip
-        if str(answer.termination) in ("infeasible", "error") and not inside.all():
-            inside[:] = True
-            continue
-        if str(answer.termination) == "infeasible":
-            return Relaxed(-np.inf, np.arange(count), np.zeros(count))
-        if answer.x is None or answer.objective is None:
-            return None
-        assert answer.row_duals is not None
-        reduced = -arrays.cost - matrix.T @ answer.row_duals
-        joining = np.flatnonzero(~inside & (reduced < -NONE))
-        if len(joining) == 0:
-            break
-        inside[joining[np.argsort(reduced[joining], kind="stable")[: len(some)]]] = True
-    x = np.zeros(count)
-    x[some] = answer.x
-    # columns of the LP's solution first, by value, then the others by reduced cost
-    scores = np.where(x > 1e-9, 1.0 + x, -reduced)
-    bound = -answer.objective + arrays.offset
-    order = np.argsort(-scores, kind="stable")
-    # the duals prove a bound whatever the tolerances of the LP solver; its value bounds, too, where
-    # no column was left out for a reduced cost of about none
-    trusted = bound + LP_ERROR * max(1.0, abs(bound)) if inside.all() else math.inf
-    proven = arrays.offset - dual_bound(
-        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower,
-        arrays.upper, answer.row_duals,
+    program = (
+        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper
     )  # fmt: skip
-    return Relaxed(min(proven, trusted), order, scores)
+    answer = solve_lp(*program, time_limit)
+    count = len(arrays.cost)
+    if str(answer.termination) == "infeasible":
+        return Relaxed(-np.inf, np.arange(count), np.zeros(count))
+    if answer.x is None or answer.objective is None or answer.row_duals is None:
+        return None
+    # a dual that leans on a bound which is not there proves nothing
+    side = np.where(answer.row_duals > 0, arrays.row_lower, arrays.row_upper)
+    duals = np.where(np.isfinite(side), answer.row_duals, 0.0)
+    reduced = -arrays.cost - arrays.matrix.T @ duals
+    # columns of the LP's solution first, by value, then the others by reduced cost
+    scores = np.where(answer.x > 1e-9, 1.0 + answer.x, -reduced)
+    # the duals prove a bound whatever the tolerances of the LP solver; its value bounds, too
+    value = -answer.objective + arrays.offset
+    proven = arrays.offset - dual_bound(*program, duals)
+    trusted = value + LP_ERROR * max(1.0, abs(value))
+    order = np.argsort(-scores, kind="stable")
+    return Relaxed(min(proven, trusted), order, scores, proven, duals)
 
 
 def arcs_of(built: JointModel, relaxed: Relaxed, most: int) -> Arcs:

@@ -148,34 +148,6 @@ def test_kernels_and_pruned_places_give_feasible_placements(seed: int) -> None:
     assert problem.collocated(found) == pytest.approx(best, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_relaxation_that_begins_with_some_columns_is_that_of_all(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joint_search, "PRICED", 0)
-    built = whole(varied_joint(seed))
-    best = relax(built)
-    assert best is not None
-    for begin in (np.zeros(len(built.columns), np.bool_), np.arange(len(built.columns)) % 2 == 0):
-        some = relax(built, begin=begin)
-        assert some is not None
-        assert some.bound == pytest.approx(best.bound, rel=1e-6, abs=1e-6)
-        assert len(some.order) == built.model.num_variables
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_relaxation_without_some_columns_bounds_them_too(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joint_search, "PRICED", 0)
-    monkeypatch.setattr(joint_search, "NONE", 1e9)  # none joins
-    built = whole(varied_joint(seed))
-    best, some = relax(built), relax(built, begin=np.arange(len(built.columns)) % 2 == 0)
-    assert best is not None
-    assert some is not None
-    assert some.bound >= best.bound - 1e-6
-
-
 def test_a_relaxation_of_many_places_has_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     # 88,800 columns: it took 2.4 s instead of 0.13
     columns, solve_lp = [], joint_search.solve_lp
