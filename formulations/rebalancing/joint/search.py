@@ -19,11 +19,14 @@ from formulations.rebalancing.joint.problem import (
     JointAim,
     all_places,
     backbone_of,
+    build_joint,
     collocation_bound,
     columns_of,
     pruned_places,
 )
 from formulations.rebalancing.problem import Timed, Watch, writable
+from optim.errors import SolverError
+from optim.solvers import solve_linear
 from optim.solvers.inprocess import dual_bound, solve_lp, solve_small_milp
 from optim.util.compiled import warming
 
@@ -247,9 +250,9 @@ def warm_up() -> None:
 
 LP_PLACES = 400_000  # Relaxations of more promising columns take longer than they help.
 
-#: Key groups and pairs times nodes up to which the relaxation has all places from the start;
-#: places up to which it gets all of them where it has no solution without; key groups times nodes
-#: beyond which there is none.
+#: Key groups and pairs times nodes up to which the relaxation has all places from the start, and up
+#: to which models have all of them where that is needed; key groups times nodes beyond which there
+#: is no relaxation.
 AT_ONCE, WHOLE_PLACES, MAX_PLACES = 30_000, 1_000_000, 40_000_000
 
 SPREAD = 4  # Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
@@ -277,6 +280,10 @@ STEPS_A_PLACEMENT = 100
 
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
+
+#: Share of the time left in which a model of all places bounds, after the first small models;
+#: seconds for each of its places without which it would not come to that.
+PROVING, EACH = 0.8, 1e-4
 
 #: Longest single model while the clock runs, or a quarter of what is left; longest of a few nodes.
 LONGEST, SHORT = 8.0, 2.0
@@ -529,6 +536,7 @@ class _Finding:
         result, effort, balance = self.result, self.effort, self.core.balance
         arcs, size, number = self.arcs(), 1_500, 0
         placements = balance.num_tasks * math.log(max(1, balance.num_nodes))  # their logarithm
+        self.prove()
         while effort.deadline is not None:
             if effort.over or result.closed or result.interrupted or result.infeasible:
                 return
@@ -570,6 +578,36 @@ class _Finding:
             self.result.infeasible = bound == -math.inf and self.result.placement is None
             self.result.bound = max(self.result.value, bound)
             self.note()
+
+    def prove(self) -> None:
+        """Bound by the cuts of a model of all places in which only better plans are left."""
+        result, effort, core = self.result, self.effort, self.core
+        left, known = effort.remaining() or 0.0, result.placement is not None
+        if not known or self.plain or not self.backbone.is_whole:
+            return
+        if result.closed or result.interrupted or self.size > min(WHOLE_PLACES, left / EACH):
+            return
+        floor = result.value - SAME * max(1.0, abs(result.value))
+        columns = columns_of(core, all_places(core.balance))
+        built = build_joint(core, columns, JointAim(min_traffic=floor))
+
+        def bound(value: float | None) -> None:
+            if value is not None and value < result.bound:
+                result.bound = max(result.value, value)
+                self.note()
+
+        try:
+            solution = solve_linear(
+                built.model, "highs", time_limit=PROVING * left, seed=effort.seed,
+                options={"presolve": "off"}, progress=lambda now: bound(now.bound),
+            )  # fmt: skip
+        except SolverError:  # the search has its plan, whatever becomes of HiGHS
+            return
+        result.interrupted |= str(solution.termination) == "interrupted"
+        if solution.x is not None:
+            self.take(built.read(solution.x))
+        # none is better: the plan is optimal
+        bound(result.value if str(solution.termination) == "infeasible" else solution.bound)
 
     def anneal(self, arcs: Arcs, times: int = 1) -> None:
         """Anneal from the best placement known and from the starts, on strong pairs first."""

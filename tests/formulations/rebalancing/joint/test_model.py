@@ -22,6 +22,7 @@ from formulations.rebalancing.joint.problem import (
     pruned_places,
 )
 from formulations.rebalancing.joint.search import (
+    AnnealingResult,
     Effort,
     Neighbourhoods,
     find,
@@ -319,3 +320,43 @@ def test_too_large_a_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("formulations.rebalancing.joint.problem.MAX_COLUMNS", 3)
     with pytest.raises(InvalidInput, match="columns"):
         whole(varied_joint(0))
+
+
+def test_a_model_of_better_plans_alone_bounds_and_closes_small_problems() -> None:
+    done = 0
+    for problem in map(varied_joint, SEEDS):
+        every = list(placements(problem))
+        if problem.is_dense or len(every) < 2:
+            continue
+        for start in (min(every, key=problem.collocated), max(every, key=problem.collocated)):
+            effort = Effort(deadline=time.perf_counter() + 600.0)
+            finding = joint_search._Finding(problem, [start], effort, False, None)
+            finding.take(start)
+            finding.prove()
+            result = finding.result
+            assert result.closed
+            assert result.value == pytest.approx(most(problem))
+            assert result.bound >= result.value
+            assert result.trace[-1][1:] == (result.value, result.bound)
+        done += 1
+        if done == 6:
+            return
+
+
+def test_an_interrupt_while_better_plans_are_sought_keeps_the_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = next(p for p in map(varied_joint, SEEDS) if not p.is_dense and most(p))
+    start = next(placements(problem))
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(joint_search, "solve_linear", stop)
+    monkeypatch.setattr(joint_search, "solve_kernel", lambda *_, **__: (None, np.inf))
+    monkeypatch.setattr(joint_search, "search_joint", lambda *_, **__: AnnealingResult())
+    monkeypatch.setattr(joint_search, "relax", lambda *_: None)
+    effort = Effort(deadline=time.perf_counter() + 600.0)
+    found = find(problem, [start], effort, go_on=True)
+    assert found.interrupted
+    assert np.array_equal(found.placement, start)  # type: ignore[arg-type]
