@@ -421,7 +421,7 @@ class _Writer(RowWriter):
         self.stays = counted & (home >= 0) & ~free
         kinds, by_kind, _ = placing_masks(instance)
         closed = shut_by_leaving(instance)
-        misfit, self.misfits = self._misfits(by_kind[kinds])
+        misfit, self.misfits = self._misfits()
         of_sets: list[list[int]] = [[] for _ in range(t)]
         for i in range(len(table.ids)):
             for task in table.tasks_of(i).tolist():
@@ -440,7 +440,7 @@ class _Writer(RowWriter):
         self.misfit, self.topology = misfit[first], topology[first]
         self.list_of = self.atoms.list_of[first]
 
-    def _misfits(self, allowed: NDArray[np.bool_]) -> tuple[Ids, list[tuple[Ids, Ids]]]:
+    def _misfits(self) -> tuple[Ids, list[tuple[Ids, Ids]]]:
         """Return (T,) pattern of the nodes that each task alone exceeds, and whose that is."""
         instance, nodes = self.instance, self.instance.nodes
         owner = np.full((instance.num_tasks, instance.num_nodes), -1, np.int64)
@@ -653,7 +653,7 @@ def no_place_together(atoms: Atoms, instance: Instance, subset: Ids) -> Ids | No
             continue
         tasks = instance.sets.tasks_of(number)
         excluded_by = np.full(instance.num_nodes, -1, np.int64)
-        for rule, r, room in _rooms(atoms, instance):
+        for rule, r, room in _rooms(instance):
             limits = np.intersect1d(subset, atoms.of(rule, r))
             at = atoms.index[limits]
             load = instance.tasks.load[tasks, r].sum() if r >= 0 else float(len(tasks))
@@ -665,7 +665,7 @@ def no_place_together(atoms: Atoms, instance: Instance, subset: Ids) -> Ids | No
     return None
 
 
-def _rooms(atoms: Atoms, instance: Instance) -> list[tuple[str, int, NDArray[np.float64]]]:
+def _rooms(instance: Instance) -> list[tuple[str, int, NDArray[np.float64]]]:
     """Return what each node holds at most, by rule."""
     nodes = instance.nodes
     bound = nodes.capacity * instance.limits.max_utilisation

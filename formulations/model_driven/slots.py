@@ -191,7 +191,7 @@ def make_items(instance: Instance, allocation: Allocation, kind: str) -> Items:
     """
     rows: list[tuple[int, int, int, float, float, bool]] = []
     if kind == "threads":
-        cpu, memory = _single_sizes(instance, allocation)
+        cpu, memory = _single_sizes(instance)
         for o, count in enumerate(allocation.threads.tolist()):
             rows.append((o, 1, count, float(cpu[o]), float(memory[o]), False))
     else:
@@ -214,7 +214,7 @@ def make_items(instance: Instance, allocation: Allocation, kind: str) -> Items:
     return items
 
 
-def _single_sizes(instance: Instance, allocation: Allocation) -> tuple[Floats, Floats]:
+def _single_sizes(instance: Instance) -> tuple[Floats, Floats]:
     models = performance_models(instance)
     problems = [
         Problem(

@@ -318,7 +318,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         # nothing carries any input; whether there is a placement at all is another question
         answer, node = _solved(binding, instance, request, start, low, measured=False)
         low = NEVER
-    return _outcome(binding, instance, answer, node, low)
+    return _outcome(instance, answer, node, low)
 
 
 def _solved(
@@ -454,9 +454,7 @@ def _rescaled_progress(request: Request) -> Callable[[Progress], None] | None:
     return report
 
 
-def _outcome(
-    binding: Instance, instance: Instance, answer: LinearSolution, node: Ints | None, low: float
-) -> Outcome:
+def _outcome(instance: Instance, answer: LinearSolution, node: Ints | None, low: float) -> Outcome:
     outcome = Outcome(
         Termination(str(answer.termination)), node, times={"build": answer.build_seconds},
         solver=answer.solver, warm_start_accepted=answer.warm_start_accepted,

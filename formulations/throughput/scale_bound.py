@@ -130,7 +130,7 @@ class BoxSearch:
         rows = [np.asarray(x) for x in listed]
         if (sum(n * x.max(axis=0) for n, x in zip(self.number, rows, strict=True)) < sizes).any():
             return
-        if self._refuted_alone(tasks, kinds, sizes, rows):
+        if self._refuted_alone(tasks, sizes, rows):
             return
         placed = self._placed(kinds, sizes, rows)
         if placed is False:
@@ -143,9 +143,7 @@ class BoxSearch:
         boxes.whole = False
         boxes.least = min(boxes.least, int(tasks.sum()))
 
-    def _refuted_alone(
-        self, tasks: Counts64, kinds: Counts, sizes: Counts64, rows: list[Counts64]
-    ) -> bool:
+    def _refuted_alone(self, tasks: Counts64, sizes: Counts64, rows: list[Counts64]) -> bool:
         """Whether prices of a linear program refute numbers of tasks; they are remembered."""
         # the nodes of each class are as many times as are there; how often at least?
         of = np.repeat(np.arange(len(rows)), [len(x) for x in rows])

@@ -75,7 +75,7 @@ def uneven_pairs(instance: Instance, job: GroupedJob) -> UnevenPairs:
     turned = group[source] > group[target]
     source, target = np.where(turned, target, source), np.where(turned, source, target)
     edge = edge_of(group[source], group[target])
-    pairs = _merged(job, edge, within[source], within[target], flows.rate[between])
+    pairs = _merged(edge, within[source], within[target], flows.rate[between])
 
     base = np.zeros(len(job.edge_u))  # of blocks: they hold groups whole
     for block in flows.blocks:
@@ -85,9 +85,7 @@ def uneven_pairs(instance: Instance, job: GroupedJob) -> UnevenPairs:
     return _without_even(job, pairs, base)
 
 
-def _merged(
-    job: GroupedJob, edge: Integers, first: Integers, second: Integers, rate: Floats
-) -> UnevenPairs:
+def _merged(edge: Integers, first: Integers, second: Integers, rate: Floats) -> UnevenPairs:
     """Add up the traffic of each task pair, sorted by group pair and row by row."""
     order = np.lexsort((second, first, edge))
     edge, first, second = edge[order], first[order], second[order]

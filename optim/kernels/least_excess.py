@@ -194,7 +194,7 @@ def _used(instance: Instance, load: Floats, node: Ints) -> Floats:
     )
 
 
-def _candidates(instance: Instance, rows: _Rows, node: Ints) -> NDArray[np.int64]:
+def _candidates(rows: _Rows, node: Ints) -> NDArray[np.int64]:
     """Tasks whose going may help, those that relieve most first; all where something lacks load."""
     over = rows.excess(rows.used, slice(None))
     short = (rows.used < rows.least).any()
@@ -207,9 +207,9 @@ def _candidates(instance: Instance, rows: _Rows, node: Ints) -> NDArray[np.int64
 
 def _moves(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int], list[int]]]:
     """List moves that lower the excess of nodes, the greatest gain first."""
-    some = _candidates(instance, rows, node)
+    some = _candidates(rows, node)
     if not len(some):
-        return _anything(instance, rows, node)
+        return _anything(instance, node)
     kinds, _, target = placing_masks(instance)
     at, load = node[some], rows.load[some]
     left = rows.used[at] - load
@@ -224,10 +224,10 @@ def _moves(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     order = np.argsort(-gain, axis=None, kind="stable")[:_REFUSED]
     picked = [(k // gain.shape[1], k % gain.shape[1]) for k in order.tolist()]
     relieving = [([int(some[i])], [n]) for i, n in picked if gain[i, n] > rows.rounding]
-    return relieving or _anything(instance, rows, node)
+    return relieving or _anything(instance, node)
 
 
-def _anything(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int], list[int]]]:
+def _anything(instance: Instance, node: Ints) -> list[tuple[list[int], list[int]]]:
     """List every move where they are few: for what is no row of nodes, as links and sets."""
     if instance.num_tasks * instance.num_nodes > _REFUSED:
         return []
@@ -238,7 +238,7 @@ def _anything(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[in
 
 def _swaps(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int], list[int]]]:
     """List swaps that lower the excess of nodes, the greatest gain first."""
-    some = _candidates(instance, rows, node)[:_SWAPPED]
+    some = _candidates(rows, node)[:_SWAPPED]
     if not len(some):
         return []
     kinds, _, target = placing_masks(instance)

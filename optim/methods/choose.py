@@ -263,10 +263,9 @@ def choose_method(
     instance: Instance,
     time_limit: float | None = None,
     objective: str | None = None,
-    prefer: str | None = None,
 ) -> Choice:
     """Choose a method for an instance: the first of `choices`."""
-    return next(choices(instance, time_limit, objective, prefer))
+    return next(choices(instance, time_limit, objective))
 
 
 def choices(

@@ -174,7 +174,7 @@ def run_method(
         outcome.threads = request.incumbents.threads if outcome.node is None else None
     view.outcome(outcome, find_objective(outcome.objective or method.objective))
     settle_assumptions(method, instance, outcome)
-    _take_starts(method, view_request, outcome)
+    _take_starts(view_request, outcome)
     compiled = progress.seconds() - compiled  # what no warm-up foresaw, too
     if compiled > outcome.times.get("compile", 0.0):
         outcome.times["compile"] = compiled
@@ -283,7 +283,7 @@ def _failed(method: Method, error: Exception) -> Outcome:
     )
 
 
-def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
+def _take_starts(request: Request, outcome: Outcome) -> None:
     """An exact method that has not proved its plan never falls below its family's heuristics."""
     proved = outcome.termination in (Termination.OPTIMAL, Termination.INFEASIBLE)
     if proved or outcome.termination is Termination.INTERRUPTED:

@@ -173,17 +173,17 @@ def _exceeds(instance: Instance, node: Ints) -> bool:
     return bool((Placement(instance, node).loads[:, 0] > bound).any())
 
 
-def _capacity_apart(instance: Instance, r: int = 0) -> Instance:
-    """Bound a resource by one beside it, so that what is a share of its capacity stays so."""
+def _capacity_apart(instance: Instance) -> Instance:
+    """Bound the first resource by one beside it: what is a share of its capacity stays so."""
     nodes, limits = instance.nodes, instance.limits
-    capacity = nodes.capacity[:, r]
-    bound = capacity * limits.max_utilisation[r]
+    capacity = nodes.capacity[:, 0]
+    bound = capacity * limits.max_utilisation[0]
     share = np.array(limits.max_utilisation)
     # so wide that all load fits any node: the resource beside it is what binds
-    share[r] = max(1.0, float((instance.totals[r] / capacity).max()))
+    share[0] = max(1.0, float((instance.totals[0] / capacity).max()))
     changed = replace(instance, limits=replace(limits, max_utilisation=share))
-    name, load = f"{instance.resources[r]} limit", instance.tasks.load[:, [r]]
-    return with_columns(changed, (name,), load, bound[:, None], nodes.background[:, [r]])
+    name, load = f"{instance.resources[0]} limit", instance.tasks.load[:, [0]]
+    return with_columns(changed, (name,), load, bound[:, None], nodes.background[:, [0]])
 
 
 def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
@@ -431,7 +431,7 @@ class SecondLevel:
                     changed[k][at] = limits[k][at] + part * excess[k][at] * sizes[k][at]
                     if ROWS[k].whole:
                         changed[k][at] = np.floor(changed[k][at] + _SAME)
-                    part_of = _with_caps(start, base, changed, limits)
+                    part_of = _with_caps(start, changed, limits)
                     child = self._run(part_of, None, self.left(), cold=True)
                     if child.termination is Termination.INFEASIBLE:
                         continue
@@ -650,9 +650,7 @@ def _sizes(start: BrokenStart, instance: Instance, k: int) -> Floats:
     return np.full(shape, total_of(start.instance, rule))
 
 
-def _with_caps(
-    start: BrokenStart, base: Instance, caps: dict[int, Floats], limits: dict[int, Floats]
-) -> Instance:
+def _with_caps(start: BrokenStart, caps: dict[int, Floats], limits: dict[int, Floats]) -> Instance:
     """Return the instance with the limits of some rows at given values."""
     capped = start.loose(start.instance.tasks.node)
     for k, values in caps.items():

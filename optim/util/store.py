@@ -314,10 +314,10 @@ def remembered(path: Path, question: Mapping[str, Any], make: Callable[[], Any])
     return answer
 
 
-def fingerprint(question: Any, length: int = 24) -> str:
+def fingerprint(question: Any) -> str:
     """Return hexadecimal digits that differ where questions do."""
     text = json.dumps(question, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class Records:

@@ -334,10 +334,10 @@ def describe(error: StreamplaceError) -> str:
     return "\n".join([f"{head}{len(error.problems)} problems", *problem_lines(error.problems)])
 
 
-def problem_lines(problems: list[Problem], shown: int = SHOWN) -> list[str]:
-    """Lay problems out in columns; after `shown` of them only their number is reported."""
+def problem_lines(problems: list[Problem]) -> list[str]:
+    """Lay problems out in columns; after `SHOWN` of them only their number is reported."""
     rows = []
-    for problem in problems[:shown]:
+    for problem in problems[:SHOWN]:
         value = "" if problem.value is None else shorten(problem.value)
         rows.append([*map(printable, (problem.path, value, problem.reason, problem.remedy))])
     path_width = min(_WIDEST_PATH, max((len(row[0]) for row in rows), default=0))
@@ -347,8 +347,8 @@ def problem_lines(problems: list[Problem], shown: int = SHOWN) -> list[str]:
         middle = f"  {value:<{value_width}}" if value_width else ""
         tail = f" → {remedy}" if remedy else ""
         lines.append(f"  {path:<{path_width}}{middle}  {reason}{tail}")
-    if len(problems) > shown:
-        lines.append(f"  … and {len(problems) - shown} more problems")
+    if len(problems) > SHOWN:
+        lines.append(f"  … and {len(problems) - SHOWN} more problems")
     return lines
 
 

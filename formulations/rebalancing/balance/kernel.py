@@ -73,7 +73,7 @@ def lower(
             if failed % 4 == 0:
                 shake(fixed, state, best, 1 + len(state.deviation) // 4, one)
             else:
-                ruin(fixed, state, best, 1 + draw(state.random, 4), one)
+                ruin(fixed, state, best, 1 + draw(state.random, 4))
         mend_all(fixed, state, goal, partners, one, two)
         reached = worst(fixed, state)
         if reached < best * (1.0 - 1e-9):
@@ -206,7 +206,7 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, f
 
 
 @helper
-def ruin(fixed, state, level, nodes, one):
+def ruin(fixed, state, level, nodes):
     """Send the migrants of the worst node and of some random ones home, to free their budget."""
     n = len(state.deviation)
     chosen = np.zeros(n, np.bool_)

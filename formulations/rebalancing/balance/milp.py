@@ -128,11 +128,11 @@ def run(instance: Instance, request: Request) -> Outcome:
         levels = (problem.levels(placement) for placement in (answer.placement, exchanged))
         if not problem.is_better(*levels):  # as good, and nothing is copied
             answer = replace(answer, placement=exchanged)
-    if answer.placement is not None and _may_change_less(problem, settings, answer):
+    if answer.placement is not None and _may_change_less(settings, answer):
         changes = least_changed(problem, settings, answer.placement, place_rules(instance))
         answer.placement = changes.placement
         answer.levels += changes.levels
-    outcome = _outcome(instance, problem, answer, settings)
+    outcome = _outcome(problem, answer, settings)
     # what is not reported here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": answer.build_seconds}
     outcome.notes[:0] = notes
@@ -150,7 +150,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     return outcome
 
 
-def _may_change_less(problem: BalanceProblem, settings: Settings, answer: BalanceAnswer) -> bool:
+def _may_change_less(settings: Settings, answer: BalanceAnswer) -> bool:
     """Whether what a plan changes is minimised: with copies, or where all levels are proved."""
     if settings.objective == "weighted":
         return False
@@ -245,9 +245,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.9e}")
 
 
-def _outcome(
-    instance: Instance, problem: BalanceProblem, answer: BalanceAnswer, settings: Settings
-) -> Outcome:
+def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings) -> Outcome:
     """Turn the levels into an outcome: the load distance with its bound, the others beside it."""
     main = _main(answer)
     outcome = Outcome(
@@ -511,7 +509,7 @@ def _solve_level(
 ) -> LevelAnswer:
     """Improve and bound one level; `answer` takes in the better placement and the times."""
     aim = _aim(problem, settings, goal, answer, min_distance)
-    proven = _bound_before_solving(problem, goal, answer, aim)
+    proven = _bound_before_solving(goal, answer, aim)
     if answer.placement is not None:
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         if value - proven <= _tolerance(problem, settings, goal):
@@ -608,9 +606,7 @@ def _aim(
     return Aim(goal, min_distance=min_distance, weights=settings.weights, **caps)
 
 
-def _bound_before_solving(
-    problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim
-) -> float:
+def _bound_before_solving(goal: Goal, answer: BalanceAnswer, aim: Aim) -> float:
     """Return what is proven of a level before any solve, −inf if nothing is."""
     if goal == "distance":
         return max(0.0, aim.min_distance)

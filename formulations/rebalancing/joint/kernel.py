@@ -229,7 +229,7 @@ def with_others(fixed, state, arcs, wanted, price, k, node):
 
 
 @helper
-def returning(fixed, state, log, count):
+def returning(state, log, count):
     """Return a moved key group to send home: mostly one from the node that got one back last."""
     if count > 0 and draw(state.random, 4) > 0:
         last = log[count - 1, 0]
@@ -317,7 +317,7 @@ def anneal(fixed, start, arcs, seed, best, best_value, steps, cooling, price, fo
                 tries += 1
                 if tries > 2 * LONGEST or count == LONGEST or state.num_moved[0] == 0:
                     break
-                k = returning(fixed, state, log, count)
+                k = returning(state, log, count)
                 node = fixed.home[k]
                 in_log = False
                 for other in range(count):

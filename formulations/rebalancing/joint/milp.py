@@ -98,9 +98,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     if drained is None or (drained.placement is not None and not drained.interrupted):
         answer = _solve(prepared, settings, request, "weighted" if weighted else "traffic")
     assert answer is not None
-    outcome = _outcome(instance, prepared, answer, drained, request)
+    outcome = _outcome(prepared, answer, drained, request)
     if prepared.drain != "first" and not weighted and not answer.interrupted:
-        _drain_last(prepared, settings, request, answer, outcome)
+        _drain_last(prepared, settings, answer, outcome)
     # what is not reported here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": outcome.times.get("build", 0.0)}
     return outcome
@@ -158,9 +158,9 @@ def _by_model(instance: Instance, request: Request) -> Outcome | None:
     # why, and what may be done, follows from the other way
     if answer.placement is None and leaving:
         return None
-    outcome = _outcome(instance, prepared, answer, drained, request)
+    outcome = _outcome(prepared, answer, drained, request)
     if not first and not answer.interrupted:
-        _drain_last(prepared, settings, request, answer, outcome)
+        _drain_last(prepared, settings, answer, outcome)
     outcome.times = {"build": outcome.times.get("build", 0.0)}
     return outcome
 
@@ -192,7 +192,7 @@ def _solve(
 
 
 def _outcome(
-    instance: Instance, prepared: Prepared, answer: Answer, drained: Answer | None, request: Request
+    prepared: Prepared, answer: Answer, drained: Answer | None, request: Request
 ) -> Outcome:
     """Write down plan, bounds and what they are bounds of."""
     problem, notes = prepared.problem, [*prepared.notes, *answer.notes]
@@ -256,7 +256,7 @@ def _reported_levels(
 
 
 def _drain_last(
-    prepared: Prepared, settings: JointSettings, request: Request, answer: Answer, outcome: Outcome
+    prepared: Prepared, settings: JointSettings, answer: Answer, outcome: Outcome
 ) -> None:
     """Emptying does not come first: least load on leaving nodes of plans that collocate as much."""
     if answer.placement is None or not prepared.problem.balance.has_leaving:

@@ -319,15 +319,13 @@ def periods_of(seed: int, given: Mapping[str, Any], number: int) -> Instance:
     return JOINT.make(seed, job)
 
 
-def climb(
-    seed: int, given: Mapping[str, Any], options: Mapping[str, Any], most: int = 600
-) -> tuple[list[Row], int]:
+def climb(seed: int, given: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[list[Row], int]:
     """Follow ALBIC until its collocation has not risen for `LAST` rounds; a row for each, and the
     number of the first period after them.
     """
     node, rows = None, []
     best, since = -1.0, 0
-    for number in range(most):
+    for number in range(600):
         period = periods_of(seed, given, number)
         now = period if node is None else placed(period, node)
         result = solve(now, "albic", seed=seed + number, **options)
