@@ -20,6 +20,7 @@ from optim.format.plan import Plan
 from streamplace.clusters.exchange.sources import Imported, export_plan, import_instance
 from streamplace.clusters.flink.model import NO_PRICE
 from tests.streamplace.clusters import systems
+from tests.streamplace.clusters.test_storm import pairs_of
 
 JOB = "ab" * 16
 LIFE = 1000.0
@@ -211,9 +212,7 @@ def test_half_of_a_vertex_has_ended(saved: Callable[..., str]) -> None:
         entry["metrics"]["read-bytes"] /= 2
     instance = import_instance("flink", [saved(documents)]).instance
     assert [loads(instance)[f"kafka/{i}"] for i in range(4)] == pytest.approx([0.3, 0.3, 0, 0])
-    ids = instance.tasks.ids
-    u, v, rate = instance.pairs
-    talk = {(ids[a], ids[b]): r for a, b, r in zip(u, v, rate.tolist(), strict=True) if r > 0}
+    talk = {pair: rate for pair, rate in pairs_of(instance).items() if rate > 0}
     # 2 MB/s from the two that run to both joins
     assert talk == pytest.approx(
         {(f"kafka/{i}", f"join/{j}"): 0.5 for i in range(2) for j in range(2)}

@@ -21,6 +21,7 @@ from streamplace.cli.check import suspicions
 from streamplace.clusters.exchange.pages import seconds_of
 from streamplace.clusters.exchange.sources import Imported, import_instance
 from tests.command import run_command
+from tests.streamplace.clusters.test_storm import pairs_of
 
 BASE = "topology/t-1-1"
 
@@ -61,12 +62,6 @@ def pages(
             "inputStats": [{"component": "in", "stream": "default", "executed": count}],
         },
     }
-
-
-def traffic(instance: Instance) -> dict[tuple[str, str], float]:
-    ids = instance.tasks.ids
-    u, v, rate = instance.pairs
-    return {(ids[a], ids[b]): r for a, b, r in zip(u, v, rate.tolist(), strict=True)}
 
 
 def warned(made: Imported, text: str) -> bool:
@@ -151,7 +146,7 @@ def test_a_restarted_executor_is_as_fast_as_its_equal(
 ) -> None:
     made = import_instance("storm", [saved(restarted(seconds, count))])
     assert f"counts of t are those of {seconds} s to 600 s" in " ".join(made.ledger.readings)
-    assert traffic(made.instance) == pytest.approx(
+    assert pairs_of(made.instance) == pytest.approx(
         {("in[1-1]", "out[2-2]"): 50.0, ("in[1-1]", "out[3-3]"): 50.0}
     )
     assert warned(made, f"t has 1 executors that run for {seconds} s") == (seconds < 60)
@@ -176,13 +171,13 @@ def test_a_capacity_of_zero_before_the_first_report_is_none(saved: Callable[...,
 def test_counts_that_are_none_are_those_of_equals(saved: Callable[..., str], count: Any) -> None:
     documents = restarted(9000, 30_000)
     documents[f"{BASE}/component/out"]["executorStats"][1]["executed"] = count
-    found = traffic(import_instance("storm", [saved(documents)]).instance)
+    found = pairs_of(import_instance("storm", [saved(documents)]).instance)
     assert found == pytest.approx({("in[1-1]", "out[2-2]"): 50.0, ("in[1-1]", "out[3-3]"): 50.0})
 
 
 def test_an_executor_that_executes_nothing_is_not_its_equal(saved: Callable[..., str]) -> None:
     documents = restarted(9000, 0)
-    found = traffic(import_instance("storm", [saved(documents)]).instance)
+    found = pairs_of(import_instance("storm", [saved(documents)]).instance)
     assert found == pytest.approx({("in[1-1]", "out[2-2]"): 50.0})
 
 
@@ -485,7 +480,7 @@ def test_rates_are_those_of_the_executors(
             path.write_text(json.dumps(value))
         instance = import_instance("storm", [folder]).instance
     times = 2 if partly else 1
-    assert traffic(instance) == pytest.approx(
+    assert pairs_of(instance) == pytest.approx(
         {("in[1-1]", f"out[{k + 2}-{k + 2}]"): times * rate for k, (rate, _) in enumerate(bolts)}
     )
     assert instance.tasks.load[1:, 0].tolist() == pytest.approx([rate / 10 for rate, _ in bolts])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,14 +15,9 @@ from experiments.studies.lab import storm_plugin
 from experiments.studies.lab.runner import LabError
 from optim import Instance, Plan
 from streamplace.cli.main import main
+from tests.experiments.sweep.test_cluster import free_port
 
 pytestmark = pytest.mark.slow
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 SPEC = {

@@ -138,11 +138,6 @@ def test_weighted_objective(solver: str) -> None:
     assert result.termination is Termination.OPTIMAL
 
 
-def test_same_seed_same_plan() -> None:
-    plans = {_plan(solve(LEMMA, "balance-milp", seed=3)) for _ in range(2)}
-    assert len(plans) == 1
-
-
 def test_warm_start_is_recorded_and_never_lost() -> None:
     first = solve(LEMMA, "flux")
     result = solve(LEMMA, "balance-milp", warm_start=first.plan)
@@ -178,11 +173,6 @@ def _value(result: Result) -> float:
     assert result.objective is not None
     assert result.objective.value is not None
     return result.objective.value
-
-
-def _plan(result: Result) -> str:
-    assert result.plan is not None
-    return result.plan.to_json()
 
 
 def test_counts_of_equal_key_groups_prove_what_solvers_do_not(examples: Path) -> None:

@@ -15,6 +15,7 @@ from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.sources import Exported, Imported, export_plan, import_instance
 from tests.streamplace.clusters.kafka.folders import Line, write_folder
+from tests.streamplace.clusters.test_kafka import lists
 
 DRIFTED = {
     "t-0": Line([2, 1], leader=1),
@@ -45,13 +46,8 @@ def planned(instance: Instance) -> Plan:
     return plan
 
 
-def listed(text: str) -> dict[str, list[int]]:
-    found = json.loads(text)["partitions"]
-    return {f"{e['topic']}-{e['partition']}": e["replicas"] for e in found}
-
-
 def lists_after(partitions: dict[str, Line], exported: Exported) -> dict[str, list[int]]:
-    return {n: list(p.replicas) for n, p in partitions.items()} | listed(exported.texts[""])
+    return {n: list(p.replicas) for n, p in partitions.items()} | lists(exported.texts[""])
 
 
 @pytest.mark.parametrize("mode", ["leaders", "rebalance"])
@@ -63,9 +59,9 @@ def test_planned_leaders_last_beyond_the_next_election(mode: str, tmp_path: Path
     assert result.objective is not None
     assert result.objective.value == 0
     exported = export_plan("kafka", instance, result.plan)
-    lists = lists_after(DRIFTED, exported)
-    assert Counter(replicas[0] for replicas in lists.values()) == {1: 3, 2: 3}
-    changed = [n for n, p in DRIFTED.items() if lists[n][0] != (p.leader or p.replicas[0])]
+    after = lists_after(DRIFTED, exported)
+    assert Counter(replicas[0] for replicas in after.values()) == {1: 3, 2: 3}
+    changed = [n for n, p in DRIFTED.items() if after[n][0] != (p.leader or p.replicas[0])]
     assert len(changed) == 2  # the fewest
     elected = json.loads(exported.texts[".election.json"])["partitions"]
     assert [f"t-{e['partition']}" for e in elected] == changed
@@ -83,8 +79,8 @@ def test_every_list_has_the_planned_leader_first(mode: str, tmp_path: Path) -> N
     instance = imported(folder, mode=mode, **options).instance
     plan = planned(instance) if mode == "dead-broker" else stays(instance)
     exported = export_plan("kafka", instance, plan)
-    assert listed(exported.texts[""])["t-0"][:2] in ([1, 2], [1, 4], [1, 3])
-    assert mode == "dead-broker" or listed(exported.texts[""])["t-1"] == [4, 3, 1]
+    assert lists(exported.texts[""])["t-0"][:2] in ([1, 2], [1, 4], [1, 3])
+    assert mode == "dead-broker" or lists(exported.texts[""])["t-1"] == [4, 3, 1]
     assert ".election.json" not in exported.texts
     assert any("only put the present leader first" in t for t in exported.ledger.readings) == (
         mode != "dead-broker"
@@ -95,10 +91,10 @@ def test_a_list_with_a_dead_broker_is_not_reordered(tmp_path: Path) -> None:
     partitions = {"t-0": Line([2, 1, 3], leader=1, isr=[1, 2]), "t-1": Line([2, 1], leader=1)}
     folder = write_folder(tmp_path, partitions, [*brokers(2), {"id": 3, "alive": False}])
     instance = imported(folder, mode="leaders").instance
-    assert listed(export_plan("kafka", instance, stays(instance)).texts[""]) == {"t-1": [1, 2]}
+    assert lists(export_plan("kafka", instance, stays(instance)).texts[""]) == {"t-1": [1, 2]}
     plan = Plan(instance.name, {"t-0": "2", "t-1": "1"})
     exported = export_plan("kafka", instance, plan)
-    assert listed(exported.texts[""]) == {"t-1": [1, 2]}
+    assert lists(exported.texts[""]) == {"t-1": [1, 2]}
     elected = json.loads(exported.texts[".election.json"])["partitions"]
     assert elected == [{"topic": "t", "partition": 0}]
 
@@ -228,13 +224,13 @@ def test_what_was_on_a_failed_disk_is_made_anew_elsewhere(mode: str, tmp_path: P
     nodes = made.instance.nodes
     assert nodes.capacity[nodes.index["3"], 0] == 500
     assert not nodes.leaving.any()
-    lists = listed(export_plan("kafka", made.instance, planned(made.instance)).texts[""])
-    assert 3 not in lists["t-0"]
-    assert 3 not in lists["t-1"]
-    assert lists["t-0"][0] == 1
-    assert lists["t-1"][0] == 2
+    after = lists(export_plan("kafka", made.instance, planned(made.instance)).texts[""])
+    assert 3 not in after["t-0"]
+    assert 3 not in after["t-1"]
+    assert after["t-0"][0] == 1
+    assert after["t-1"][0] == 2
     if mode == "dead-broker":
-        assert "t-2" not in lists
+        assert "t-2" not in after
     else:
         index = made.instance.tasks.index["t-2#1"]
         assert index not in made.instance.copy_nodes or made.instance.tasks.node[index] == 2
@@ -255,8 +251,8 @@ def test_a_broker_all_of_whose_disks_failed_is_dead(tmp_path: Path) -> None:
     (folder / "log-dirs.json").write_text(json.dumps(logs))
     made = imported(folder, mode="dead-broker")
     assert any("it has no other: taken for dead" in text for text in made.ledger.warnings)
-    lists = listed(export_plan("kafka", made.instance, planned(made.instance)).texts[""])
-    assert lists == {"t-0": [1, 3]}
+    after = lists(export_plan("kafka", made.instance, planned(made.instance)).texts[""])
+    assert after == {"t-0": [1, 3]}
 
 
 def test_an_empty_broker_is_seen_by_its_log_dirs(tmp_path: Path) -> None:
@@ -297,9 +293,9 @@ def test_steps_make_lists_shorter_though_nothing_moves(
     assert main(["steps", k, p, "-o", s, "--files", "kafka"]) == 0
     assert "3 partitions change the list of replicas without a move" in capsys.readouterr().out
     (file,) = sorted(Path(f"{s}.run").glob("batch-*.json"))
-    assert listed(file.read_text()) == {f"t-{i}": [1, 2] for i in range(3)}
+    assert lists(file.read_text()) == {f"t-{i}": [1, 2] for i in range(3)}
     assert main(["steps", k, p, "-o", s, "--files", "kafka", "--rollback", "1"]) == 0
-    assert listed(file.read_text()) == {f"t-{i}": [1, 2, 3] for i in range(3)}
+    assert lists(file.read_text()) == {f"t-{i}": [1, 2, 3] for i in range(3)}
 
 
 def test_the_way_back_of_shorter_lists_and_moves_ends_with_the_lists_of_now(tmp_path: Path) -> None:
@@ -315,7 +311,7 @@ def test_the_way_back_of_shorter_lists_and_moves_ends_with_the_lists_of_now(tmp_
         back = [] if done is None else ["--rollback", str(done)]
         assert main(["steps", k, p, "-o", s, "--files", "kafka", "-q", *back]) == 0
         (file,) = sorted(Path(f"{s}.run").glob("batch-????.json"))
-        ways[done] = listed(file.read_text())
+        ways[done] = lists(file.read_text())
     assert ways[1] == {name: list(partitions[name].replicas) for name in ways[None]}
     assert {"t-0", "t-1"} <= ways[1].keys()
 
@@ -332,7 +328,7 @@ def test_steps_move_one_replica_of_a_partition_at_a_time(tmp_path: Path) -> None
     files = sorted(Path(f"{s}.run").glob("batch-????.json"))
     now, first = {n: set(x.replicas) for n, x in partitions.items()}, []
     for file in files:
-        for name, replicas in listed(file.read_text()).items():
+        for name, replicas in lists(file.read_text()).items():
             assert len(set(replicas) - now[name]) <= 1
             assert len(replicas) == len(now[name])
             now[name] = set(replicas)
