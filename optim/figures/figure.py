@@ -86,11 +86,6 @@ class ObjectiveValue:
         gain = self.gain_over(other)
         return gain is not None and gain >= 0
 
-    def gap_to(self, other: ObjectiveValue) -> float | None:
-        """Return the relative distance from another value; ``None`` where one is unknown."""
-        self._check(other)
-        return relative_gap(self.value, other.value)
-
     def within(self, share: float) -> ObjectiveValue:
         """Return the worst value that is still within a share of this one."""
         if self.value is None:

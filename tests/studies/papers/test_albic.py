@@ -13,7 +13,6 @@ from experiments.replay.run import Setting, first_state, step
 from experiments.studies.papers import find_figures
 from experiments.studies.papers.albic import runs
 from experiments.studies.papers.albic.runs import (
-    SOLVERS,
     TARGETS,
     TIME,
     follow,
@@ -28,6 +27,7 @@ from tests.experiments.replay.cases import recording
 from tests.studies.papers.test_claim import judge_claim
 
 MILP = "balance-milp:gap=0.1,time_limit=20"
+SOLVERS = ("cbc", "highs", "scip")
 FIGURES = {figure.name: figure for figure in find_figures("albic")}
 
 

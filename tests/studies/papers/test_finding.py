@@ -17,7 +17,6 @@ from optim.errors import InvalidInput
 from tests.studies.papers.test_running import make_figure
 
 FIGURES = all_figures()
-FINDER = "experiments.studies.papers.find_figures"
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)

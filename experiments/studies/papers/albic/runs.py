@@ -77,7 +77,6 @@ def follow(periods: Sequence[Instance], method: str, **options: Any) -> list[Row
     return rows
 
 
-SOLVERS = ("cbc", "highs", "scip")
 FIRST = "scale-in first"
 
 GAP = 6.0
