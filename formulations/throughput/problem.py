@@ -25,6 +25,7 @@ from optim.kernels.place_rules import (
     placing_masks,
     placing_room,
 )
+from optim.kernels.plan_walk import NEVER, share_of
 from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.referee import Level, Termination, evaluate_indices
 from optim.rules import MOVE_RULES, moving_at_most, without_limits
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     Run = Callable[[Instance, Request], Outcome]
 
 OUT, INTO, BOTH = 0, 1, 2
-NEVER = 1e30
-"""Utilisation of what carries nothing: a need without room."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +115,6 @@ def thread_load(instance: Instance) -> float:
     """Return the utilisation that the fullest task has in every placement; 0 without any limit."""
     least = float(instance.thread_rates.min(initial=np.inf))
     return min(NEVER, 1.0 / least) if least > 0 else NEVER
-
-
-@helper
-def share_of(need, room):  # type: ignore[no-untyped-def]
-    """Return a need over the room for it."""
-    if need <= 0.0 or room == np.inf:
-        return 0.0
-    return need / room if room > 0.0 else NEVER
 
 
 class Demand(NamedTuple):
