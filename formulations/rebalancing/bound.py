@@ -10,7 +10,7 @@ both, and on the load that comes in, tie the nodes together (step 7 of the proof
 Copies: a switch to a copy is free, so a bound that looks at single key groups believes that all of
 them leave for nothing. Replicas of a set `apart` that hold each other's copies cannot: however they
 change places, as many nodes as are new to the set have copied its state. So the set is judged as if
-nobody in it held a copy (step 10 of the proof).
+nobody in it held a copy (step 11 of the proof).
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.rebalancing.exchanges import exchange_bound
+from formulations.rebalancing.loads import (
+    EPSILON,
+    ROUNDING,
+    common_unit,
+    load_allowance,
+    movable_key_groups,
+    rounding,
+)
 from formulations.rebalancing.problem import Watch, drainable
 from optim.figures.measures import node_loads, slack
 from optim.format.tables import APART
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
 
 
 PRECISION = 1e-10  # Bisection stops at this width, relative to the largest deviation there is.
-FINEST = 1e-7  # Units finer than this share of the mean are no lattice worth the name.
 
 
 def forced_moves_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
@@ -49,10 +57,14 @@ def forced_moves_bound(problem: BalanceProblem, watch: Watch | None = None) -> f
         capacities of all resources count; least loads are not read, which only weakens the bound.
     `watch`: clock; when time is up, the bound found so far is returned.
     """
-    problem = without_switches(problem)
+    problem, watch = without_switches(problem), watch or Watch()
     top = problem.levels(problem.home).distance
     least = touched_bound(problem)
-    return least if least >= top else counting_bound(problem, least, top, watch)
+    if least < top:
+        least = counting_bound(problem, least, top, watch)
+        for taken, budget in finite_budgets(problem):
+            least = exchange_bound(problem, taken, budget, least, top, watch)
+    return least
 
 
 def touched_bound(problem: BalanceProblem) -> float:
@@ -73,27 +85,6 @@ def lattice_bound(problem: BalanceProblem) -> float:
     off = np.abs(offset - np.round(offset)) * unit
     # where the share is below what is there anyway, the nearest multiple may be negative: no harm
     return max(0.0, float(off.max()) - 1e-9 * max(1.0, float(problem.share.max())))
-
-
-def common_unit(load: Floats, decimals: int = 9) -> float | None:
-    """Return the greatest number all loads are multiples of; ``None`` where it is too fine to help.
-
-    Loads with more than `decimals` decimals have none.
-    """
-    if not len(load) or not np.isfinite(load).all():
-        return None
-    top = float(load.max())
-    # the fewest decimals with which all loads are whole numbers; their greatest common divisor
-    for power in range(decimals + 1):
-        scaled = load * 10.0**power
-        whole = np.round(scaled)
-        if top * 10.0**power > 2.0**50:
-            return None
-        if np.all(np.abs(scaled - whole) <= 1e-9 * np.maximum(1.0, whole) * 1e-3 + 1e-12):
-            divisor = int(np.gcd.reduce(whole.astype(np.int64)))
-            unit = divisor / 10.0**power
-            return unit if divisor > 0 and unit >= FINEST * top else None
-    return None
 
 
 @dataclass(frozen=True)
@@ -429,7 +420,7 @@ def counting_bound(
     `high`: where to stop looking: the load distance of some placement.
     `watch`: clock; when time is up, the bound found so far is returned.
     """
-    for cost, budget in _finite_budgets(problem):
+    for cost, budget in finite_budgets(problem):
         low = _Counting(problem, cost, budget).bisect(low, high, watch or Watch())
     return low
 
@@ -444,7 +435,7 @@ def least_exchanged(problem: BalanceProblem, distance: float) -> Floats:
     return np.array([counting.of_nodes(distance, share, 0.0) for share in SHARES])
 
 
-def _finite_budgets(problem: BalanceProblem) -> Iterator[tuple[Floats, float]]:
+def finite_budgets(problem: BalanceProblem) -> Iterator[tuple[Floats, float]]:
     finite = np.flatnonzero(np.isfinite(problem.budget))
     for k in finite.tolist():
         yield problem.least(problem.price[:, k]), float(problem.budget[k])
@@ -610,35 +601,6 @@ def fractional_knapsack(values: Floats, size: Floats, room: Floats) -> Floats:
     part = np.clip((room - sizes[last]) / np.where(step > 0, step, 1.0), 0.0, 1.0)
     result: Floats = cumulated[last] + part * (cumulated[following] - cumulated[last])
     return result
-
-
-#: Least relative allowance with which sums are compared, always in favour of the plan.
-ROUNDING = 1e-11
-
-EPSILON = float(np.finfo(np.float64).eps)
-
-
-def load_allowance(problem: BalanceProblem) -> float:
-    """Return more than any sum or difference of sums of loads can err by, in whatever order.
-
-    Adding T numbers errs by at most T times half the distance of 1 to the next number, relative
-    to the sum of all; what is compared is made of a few such sums.
-    """
-    total = float(problem.load.sum() + problem.background.sum())
-    return rounding(problem) * max(1.0, total)
-
-
-def rounding(problem: BalanceProblem) -> float:
-    """Return what sums over key groups and nodes can err by, relative to the sum of all."""
-    return ROUNDING + 4.0 * (problem.num_tasks + problem.num_nodes) * EPSILON
-
-
-def movable_key_groups(problem: BalanceProblem) -> Bools:
-    """(T,) whether a key group may leave its home at all."""
-    movable = np.ones(problem.num_tasks, dtype=np.bool_)
-    for task, nodes in problem.allowed.items():
-        movable[task] = bool((nodes != problem.home[task]).any())
-    return movable
 
 
 @kernel(steps=lambda low: 15 * len(low))

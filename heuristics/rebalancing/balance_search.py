@@ -57,8 +57,9 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
 
 #: Migrations allowed up to which plans are annealed, as a step looks at all of them; runs before
-#: the proofs, and the share of the time left up to which a further one begins.
-FEW, RUNS, ANNEALED = 500, 2, 0.1
+#: the proofs, the share of the time left up to which a further one begins, and the most runs from
+#: counts of classes.
+FEW, RUNS, ANNEALED, NEAR_RUNS = 500, 2, 0.1, 3
 
 PROOFS = 0.85  # Share of the time left that proofs, and searches in between, may take.
 
@@ -201,6 +202,10 @@ class Run:
     def _try_counts(self, placement: Ints) -> float:
         self.portfolio.take(placement)
         self.portfolio.descend(placement, TRIES // 2)
+        known = self.value()
+        for _ in range(NEAR_RUNS if self.anneals else 0):
+            if self.value() == known and not self.is_done():
+                self.portfolio.anneal(placement, near=True)
         return self.value()
 
     def is_closed(self) -> bool:

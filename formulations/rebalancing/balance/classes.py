@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.rebalancing.balance.model import BalanceAnswer, LevelAnswer
-from formulations.rebalancing.bound import SHARES, least_exchanged, movable_key_groups
+from formulations.rebalancing.bound import SHARES, finite_budgets, least_exchanged
+from formulations.rebalancing.exchanges import CLASSES, GRIDS, Exchanges, most_cells
+from formulations.rebalancing.loads import movable_key_groups
 from optim.solvers import solve_linear
 from optim.solvers.linear_model import LinearModel
-from optim.util.compiled import kernel
+from optim.util.compiled import SMALL, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -426,11 +428,12 @@ def advance(
 # many of each class arrive at a node is a whole number, and each of them is credited with the least
 # load of its class where load must stay below, with the greatest where it must stay above. Every
 # placement within the limits and the distance gives a solution, so where there is none there is no
-# such placement (``docs/proofs/forced-moves-bound.md``, step 9).
+# such placement (``docs/proofs/forced-moves-bound.md``, step 10).
 
 
 #: Rounds of bisection: classes, and the share of the time left that one attempt may take.
-ROUNDS = ((60, 0.08), (60, 0.25), (240, 0.3), (960, 0.5))
+ROUNDS = ((60, 0.3), (120, 0.4), (240, 0.4), (960, 0.5))
+NEAREST, NEAR = 0.15, 0.02
 
 MAX_INTEGERS = 60_000  # Models beyond this many integers are not tried.
 
@@ -459,12 +462,23 @@ class Refuting:
     threads: int = 1
     #: Whether the solver was stopped by Ctrl-C.
     interrupted: bool = field(default=False, init=False)
+    _attempts: int = field(default=0, init=False)
+
+    @cached_property
+    def _exchanges(self) -> list[Exchanges]:
+        """For each budget, what the exchanges of nodes cost; none where models are tiny."""
+        if self.problem.num_tasks * self.problem.num_nodes <= SMALL:
+            return []
+        return [
+            Exchanges(self.problem, taken, budget, most_cells(self.problem, GRIDS[-1]))
+            for taken, budget in finite_budgets(self.problem)
+        ]
 
     def run(self) -> None:
         """Refute distances until the gap is closed, time is up, or classes are fine enough."""
         for most, share in ROUNDS:
             if self._worthwhile(most):
-                self._bisect(most, share)
+                self._approach(most, share)
 
     def _worthwhile(self, most: int) -> bool:
         problem = self.problem
@@ -472,55 +486,64 @@ class Refuting:
         open_gap = self.value - self.bound > self.gap and not self.interrupted
         return open_gap and integers <= MAX_INTEGERS and self.remaining() > LEAST
 
-    def _bisect(self, most: int, share: float) -> None:
-        """Bisect between the bound and what these classes do not refute."""
-        classes = load_classes(self.problem.load, most)
-        ceiling = math.inf  # not refuted by these classes, or not in time
-        near = max(0.5 * self.gap, 1e-9)
-        while self._worthwhile(most):
+    def _approach(self, most: int, share: float) -> None:
+        """Refute distances above the bound, and look for plans within those that are not refuted.
+
+        Far from the bound a plan is what is missing, and goals begin near the bound: what is within
+        them is worth most. After an attempt without an answer the next goal is twice as far away,
+        which is easier to meet. Near the bound a proof is what is missing, and goals begin at the
+        best plan; the next one is half as far away, which is easier to refute. Counts that lead to
+        no better plan ask for finer classes.
+        """
+        classes, part = load_classes(self.problem.load, most), self._first_part()
+        while NEAREST <= part <= 1.0 and self._worthwhile(most):
             # what the model grants is a tenth of the narrowest gap, and comes off the bound
             top = self.value - 0.8 * self.gap
-            goal = open_below = top
-            if not math.isinf(ceiling):
-                open_below = 0.5 * (self.bound + min(ceiling, top))
-                goal = self._raised(open_below, min(ceiling, top))
-            if goal <= self.bound or min(ceiling, self.value) - self.bound <= near:
+            goal = min(top, self.bound + part * (self.value - self.bound))
+            if goal <= self.bound:
                 return
-            built = build_class_model(self.problem, classes, goal)
+            built = self._model(classes, goal)
             left = self.remaining()
+            if left <= 0.0:
+                return
             limit = None if math.isinf(left) else max(min(SHORTEST, 0.5 * left), share * left)
             began = time.perf_counter()
             answer = solve_linear(
-                built.model, self.solver, time_limit=limit, seed=self.seed, threads=self.threads
-            )
+                built.model, self.solver, time_limit=limit, seed=self.seed + self._attempts,
+                threads=self.threads,
+            )  # fmt: skip
             seconds = time.perf_counter() - began
+            self._attempts += 1
             if answer.termination == "infeasible":
                 # the model grants a little, so a placement just beyond the goal is refuted as well
                 self.bound = max(self.bound, goal - GRANTED * max(1.0, self.problem.mean))
                 self.on_bound(self.bound)
+                part = min(2.0 * part, 1.0 if self._is_near() else 0.5)
                 continue
-            # what is not refuted here is not likely to be between two deviations further down
-            ceiling = min(ceiling, open_below)
-            if answer.termination == "interrupted":
-                self.interrupted = True
+            self.interrupted = answer.termination == "interrupted"
+            known = self.value
             if answer.x is not None:
                 self.value = min(self.value, self.on_counts(built.read(answer.x)))
-            if not self.interrupted:
-                self.value = min(self.value, self.on_open(seconds))
+                if self.value == known:
+                    return
+            if not self.interrupted and self.value > goal:
+                self.value = min(self.value, self.on_open(0.5 * seconds))
+            if self.value < known:
+                part = self._first_part()
+            else:
+                part *= 0.5 if self._is_near() else 2.0
 
-    def _raised(self, goal: float, below: float) -> float:
-        """Return the highest distance at which the same nodes are beyond it now as at a goal.
+    def _is_near(self) -> bool:
+        return self.value - self.bound <= NEAR * self.value
 
-        Which nodes must be touched changes only at deviations that nodes have now; between two of
-        them the highest distance is refuted about as quickly as any. The goal itself, where the
-        next one is not `below` what is open.
-        """
-        problem = self.problem
-        deviation = np.sort(np.abs(problem.base_load - problem.share))
-        margin = 2.0 * GRANTED * max(1.0, problem.mean)
-        beyond = deviation[deviation - margin > goal]
-        raised = float(beyond[0]) - margin if len(beyond) else below
-        return raised if raised < below else goal
+    def _first_part(self) -> float:
+        return 1.0 if self._is_near() else NEAREST
+
+    def _model(self, classes: Classes, goal: float) -> ClassModel:
+        built = build_class_model(self.problem, classes, goal)
+        for exchanges in self._exchanges:
+            add_exchanges(built, exchanges, goal)
+        return built
 
 
 #: Granted to every load row: what solvers take for feasible must not refute a placement.
@@ -546,14 +569,16 @@ def load_classes(load: Floats, most: int) -> Classes:
     """Cut the loads into about `most` classes; equal loads stay together.
 
     Half of the cuts are quantiles, where the loads are many; half are even steps, so that the few
-    large key groups, on which most depends, are distinguished too.
+    large key groups, on which most depends, are distinguished too. Steps are cuts of the classes
+    that have a price (`exchanges`) as well.
     """
     # half of the cuts by number of key groups, half by load
     half = max(1, most // 2)
+    steps = CLASSES * max(1, half // CLASSES)
     cuts = np.concatenate(
         [
             np.quantile(load, np.linspace(0.0, 1.0, most - half + 1)),
-            np.linspace(load.min(), load.max(), half + 1),
+            np.linspace(0.0, load.max(), steps + 1)[1:],
         ]
     )
     edges = np.unique(cuts)[1:]
@@ -645,6 +670,18 @@ def build_class_model(problem: BalanceProblem, classes: Classes, distance: float
         ceiling = problem.headroom[:, e] + GRANTED - problem.base_usage[:, e]
         _add_sums(built, f"resource_{e}", problem.usage[:, e], least, -np.inf, ceiling)
     return built
+
+
+def add_exchanges(built: ClassModel, exchanges: Exchanges, distance: float) -> None:
+    """Let what leaves and enters each node cost what its cheapest exchange does, at some prices."""
+    classes = built.classes
+    for round_, (price, spent) in enumerate(exchanges.priced(distance)):
+        paid = price[exchanges.kinds]
+        # whoever of a class arrives pays at most the greatest price in it
+        most = np.zeros(classes.count)
+        np.maximum.at(most, classes.of, paid)
+        least = np.where(spent > 0.0, np.minimum(spent, 1e9) * (1.0 - GRANTED), -np.inf)
+        _add_sums(built, f"exchange_{round_}", paid - exchanges.taken, most, least, np.inf)
 
 
 def _most(problem: BalanceProblem, classes: Classes) -> Floats:

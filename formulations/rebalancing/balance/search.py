@@ -47,9 +47,9 @@ SLICE = 60_000  # Key groups times levels between two looks at the clock.
 MODELLED, MODEL_NODES = 20_000, 200
 
 #: Annealing: the goal's part of the way from the bound to the best, temperatures in goals at the
-#: beginning and the end, steps for each key group and at most, and slices between two looks at the
-#: clock.
-GOAL_PART, HOT, COLD = 0.5, 0.5, 0.0015
+#: beginning, where the start is nearly right, and at the end, steps for each key group and at most,
+#: and slices between two looks at the clock.
+GOAL_PART, HOT, WARM, COLD = 0.5, 0.5, 0.05, 0.0015
 STEPS_EACH, MOST_STEPS, ANNEALED = 800, 2_000_000, 64
 
 #: First levels aimed at, as a part of the way from the bound to where the start lies.
@@ -155,8 +155,12 @@ class Portfolio:
                 self.take(best)
         self.take_drained(best)
 
-    def anneal(self, start: Ints) -> None:
-        """Anneal from a start, or from the best, towards a goal between it and the target."""
+    def anneal(self, start: Ints, *, near: bool = False) -> None:
+        """Anneal from a start, or from the best, towards a goal between the best and the target.
+
+        `near`: whether the start is nearly right, but for some key groups that do not fit as well
+            as others: begin cooler, and with the goal between the start and the target.
+        """
         from formulations.rebalancing.balance import anneal as compiled
 
         problem, fixed = self.problem, self._fixed
@@ -165,9 +169,10 @@ class Portfolio:
         start = start if problem.is_feasible(start) else self.best
         state = state_of(problem, start, self.seed * 8 + self._runs)
         best, now = self.best.copy(), problem.levels(self.best).distance
-        goal = self.target + GOAL_PART * (now - self.target)
+        reached = problem.levels(start).distance if near else now
+        goal, hot = self.target + GOAL_PART * (reached - self.target), WARM if near else HOT
         left = max(1, min(MOST_STEPS, STEPS_EACH * problem.num_tasks) // compiled.STEPS)
-        memory = np.array([goal, HOT * goal, (COLD / HOT) ** (1.0 / left), now, math.inf])
+        memory = np.array([goal, hot * goal, (COLD / hot) ** (1.0 / left), now, math.inf])
         while left > 0 and not self.reached():
             compiled.anneal(fixed, state, best, memory, min(left, ANNEALED))
             left -= ANNEALED
@@ -257,12 +262,14 @@ def descend_from_all(
 def warm_up() -> None:
     """Compile the kernels of search and bound, or load them from the disk: once a process."""
     from formulations.rebalancing.bound import forced_moves_bound
+    from formulations.rebalancing.exchanges import Exchanges
     from formulations.rebalancing.problem import plain_problem
 
     tiny = plain_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[2], max_moves=1)
     search_balance(tiny)
     relieved(tiny, tiny.home, 0)
     forced_moves_bound(tiny)
+    Exchanges(tiny, np.ones(3), 1.0, 30).refutes(0.1)  # no bound asks for it in a tiny problem
 
 
 @warming

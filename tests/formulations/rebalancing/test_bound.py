@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from formulations.rebalancing.bound import Needs, common_unit, forced_moves_bound, lattice_bound
+from formulations.rebalancing.bound import Needs, forced_moves_bound, lattice_bound
+from formulations.rebalancing.loads import common_unit
 from formulations.rebalancing.problem import balance_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import (

@@ -4,40 +4,49 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.generators.rebalancing import CLUSTER
 from formulations.rebalancing.balance import classes
 from formulations.rebalancing.balance.classes import (
     Classes,
     ClassModel,
     Refuting,
+    add_exchanges,
     build_class_model,
     load_classes,
 )
+from formulations.rebalancing.bound import finite_budgets, forced_moves_bound
+from formulations.rebalancing.exchanges import Exchanges
 from formulations.rebalancing.problem import BalanceProblem, balance_problem
 from optim.format.instance import Instance
 from optim.solvers.inprocess import solve_lp, solve_small_milp
-from optim.solvers.linear_model import LinearModel
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 from tests.formulations.rebalancing.make import make_problem
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def refutes(problem: BalanceProblem, distance: float, classes: int) -> bool:
+
+def refutes(problem: BalanceProblem, distance: float, classes: int, cells: int = 300) -> bool:
     built = build_class_model(problem, load_classes(problem.load, classes), distance)
+    for taken, budget in finite_budgets(problem):
+        add_exchanges(built, Exchanges(problem, taken, budget, cells), distance)
     return solve_small_milp(built.model).termination == "infeasible"
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 100_000), st.sampled_from([2, 4, 50]))
-def test_never_refutes_the_optimum(seed: int, classes: int) -> None:
+@given(st.integers(0, 100_000), st.sampled_from([2, 4, 50]), st.sampled_from([9, 300]))
+def test_never_refutes_the_optimum(seed: int, classes: int, cells: int) -> None:
     problem = varied_problem(seed, num_tasks=5, num_nodes=4)
     best = brute_force(problem)
     if best is not None:
-        assert not refutes(problem, best[0].distance, classes)
+        assert not refutes(problem, best[0].distance, classes, cells)
 
 
 @settings(max_examples=30, deadline=None)
@@ -72,10 +81,35 @@ def test_parts_of_key_groups_do_not_mend_a_node() -> None:
     assert answer.objective is None or answer.objective >= 1.0 - 1e-6
 
 
-def test_an_attempt_that_refutes_nothing_is_followed_by_a_search(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The search finds 2 where 4 was known: further goals lie below that."""
+def test_exchanges_make_the_relaxation_as_strong_as_their_bound() -> None:
+    problem = balance_problem(
+        CLUSTER.make(1, {"nodes": 20, "key_groups": 20, "max_migrations": 16})
+    )
+    distance = 1.02 * forced_moves_bound(problem)
+    ((taken, budget),) = finite_budgets(problem)
+    exchanges = Exchanges(problem, taken, budget, 2_000)
+    most = max(float(spent.sum()) for _, spent in exchanges.priced(distance))
+    least = []
+    for with_rows in (False, True):
+        built = build_class_model(problem, load_classes(problem.load, 60), distance)
+        if with_rows:
+            add_exchanges(built, exchanges, distance)
+        arrays = built.model.freeze()
+        cost = np.zeros(arrays.num_variables)
+        cost[built.leaves.indices] = 1.0
+        answer = solve_lp(
+            cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper
+        )
+        assert answer.objective is not None
+        least.append(answer.objective)
+    assert least[1] >= most - 1e-3
+    assert least[1] > least[0] + 0.5
+
+
+def goals_asked(
+    monkeypatch: pytest.MonkeyPatch, bound: float, found: Sequence[float]
+) -> tuple[list[float], Refuting]:
+    """Run attempts without an answer, each followed by a search that finds the next value."""
     problem = make_problem([14.0, 13.0, 8.0, 11.0, 6.0, 7.0, 12.0, 9.0], range(8), 8, max_moves=2)
     asked: list[float] = []
 
@@ -86,13 +120,25 @@ def test_an_attempt_that_refutes_nothing_is_followed_by_a_search(
     answer = SimpleNamespace(termination="time_limit", x=None)
     monkeypatch.setattr(classes, "solve_linear", lambda *_, **__: answer)
     monkeypatch.setattr(classes, "build_class_model", build)
+    values = iter(found)
     refuting = Refuting(
-        problem, 0.5, 4.0, 0.1, lambda: 9.0, lambda _: 4.0, lambda _: 2.0, lambda _: None
-    )
-    refuting._bisect(60, 0.1)
-    assert refuting.value == 2.0
-    assert asked[0] > 3.5
-    assert max(asked[1:]) < 2.0
+        problem, bound, 4.0, 0.01, lambda: 9.0, lambda _: 4.0, lambda _: next(values),
+        lambda _: None,
+    )  # fmt: skip
+    refuting._approach(60, 0.1)
+    return asked, refuting
+
+
+def test_far_from_the_bound_goals_begin_near_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each attempt in vain the next is twice as far; after a better plan, near again."""
+    asked, refuting = goals_asked(monkeypatch, 2.0, [4.0, 3.0, 3.0, 3.0, 3.0])
+    assert asked == pytest.approx([2.3, 2.6, 2.15, 2.3, 2.6])
+    assert refuting.value == 3.0
+
+
+def test_near_the_bound_goals_begin_at_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, _ = goals_asked(monkeypatch, 3.96, [4.0, 4.0, 4.0])
+    assert asked == pytest.approx([3.992, 3.98, 3.97])
 
 
 def test_classes_hold_their_loads() -> None:
@@ -102,33 +148,6 @@ def test_classes_hold_their_loads() -> None:
     assert (classes.most[classes.of] >= load).all()
     assert len(set(classes.of[load == 1.0].tolist())) == 1
     assert load_classes(load, 100).count == 4
-
-
-def test_distances_between_two_deviations_are_refuted_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nodes are off by 4, 3, 2 and 1; no plan below 3 exists, of which the solver is asked once."""
-    problem = make_problem([14.0, 13.0, 8.0, 11.0, 6.0, 7.0, 12.0, 9.0], range(8), 8, max_moves=2)
-    asked: list[float] = []
-
-    def answer(model: LinearModel, *_: object, **__: object) -> SimpleNamespace:
-        goal = asked[-1]
-        return SimpleNamespace(termination="infeasible" if goal < 3.0 else "time_limit", x=None)
-
-    def build(problem: BalanceProblem, classes: Classes, distance: float) -> ClassModel:
-        asked.append(distance)
-        return build_class_model(problem, classes, distance)
-
-    monkeypatch.setattr(classes, "solve_linear", answer)
-    monkeypatch.setattr(classes, "build_class_model", build)
-    bounds: list[float] = []
-    refuting = Refuting(
-        problem, 0.5, 4.0, 0.1, lambda: 9.0, lambda _: 4.0, lambda _: 4.0, bounds.append
-    )
-    refuting._bisect(60, 0.1)
-    assert asked[1] == pytest.approx(3.0, abs=1e-3)
-    assert bounds[0] == pytest.approx(3.0, abs=1e-3)
-    assert max(bounds) < 3.0
 
 
 def test_counts_are_read_as_a_placement() -> None:

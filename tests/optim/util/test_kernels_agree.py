@@ -18,7 +18,7 @@ import heuristics
 import optim
 from experiments.generators import generate
 from formulations.column_generation import driver
-from formulations.rebalancing.balance.search import warm_up_annealing
+from formulations.rebalancing.balance.search import warm_up, warm_up_annealing
 from formulations.throughput import scale as scaling
 from heuristics import throughput
 from heuristics.task_allocation.annealing import anneal
@@ -138,8 +138,8 @@ def test_all_kernels(
         monkeypatch.setattr(scaling, "_FEW", few)
         monkeypatch.setattr(scaling, "_LEAST_WORK", few)
         scaling.scale(_pipe(*capacities), 0.5)
-    for warm_up in (driver.warm_up, warm_up_annealing):
-        warm_up.__wrapped__()  # type: ignore[attr-defined]
+    for begin in (driver.warm_up, warm_up, warm_up_annealing):
+        begin.__wrapped__()  # type: ignore[attr-defined]
     met |= {*compared}
     assert not [name for name in met if name.endswith("differs")]
     assert met == _kernels()
