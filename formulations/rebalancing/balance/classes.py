@@ -431,9 +431,14 @@ def advance(
 # such placement (``docs/proofs/forced-moves-bound.md``, step 10).
 
 
-#: Rounds of bisection: classes, and the share of the time left that one attempt may take.
+#: Rounds: classes, and the share of the time left that one attempt may take.
 ROUNDS = ((60, 0.3), (120, 0.4), (240, 0.4), (960, 0.5))
+
+#: The least part of the way from the bound to the best plan at which a goal lies, and the gap, as a
+#: part of the plan's load distance, up to which a proof is looked for before a plan.
 NEAREST, NEAR = 0.15, 0.02
+
+MOST_SPENT = 1e9  # Right sides of rows of exchanges: what is infinite must not reach the solver.
 
 MAX_INTEGERS = 60_000  # Models beyond this many integers are not tried.
 
@@ -516,8 +521,11 @@ class Refuting:
             self._attempts += 1
             if answer.termination == "infeasible":
                 # the model grants a little, so a placement just beyond the goal is refuted as well
-                self.bound = max(self.bound, goal - GRANTED * max(1.0, self.problem.mean))
-                self.on_bound(self.bound)
+                proven = goal - GRANTED * max(1.0, self.problem.mean)
+                if proven <= self.bound:
+                    return
+                self.bound = proven
+                self.on_bound(proven)
                 part = min(2.0 * part, 1.0 if self._is_near() else 0.5)
                 continue
             self.interrupted = answer.termination == "interrupted"
@@ -680,7 +688,7 @@ def add_exchanges(built: ClassModel, exchanges: Exchanges, distance: float) -> N
         # whoever of a class arrives pays at most the greatest price in it
         most = np.zeros(classes.count)
         np.maximum.at(most, classes.of, paid)
-        least = np.where(spent > 0.0, np.minimum(spent, 1e9) * (1.0 - GRANTED), -np.inf)
+        least = np.where(spent > 0.0, np.minimum(spent, MOST_SPENT) * (1.0 - GRANTED), -np.inf)
         _add_sums(built, f"exchange_{round_}", paid - exchanges.taken, most, least, np.inf)
 
 
