@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -180,11 +181,12 @@ class Card:
 
 
 def _content_of(reference: str) -> str:
-    """Return the sha256 of a method's file; nothing where packages are asked."""
+    """Return the sha256 of the file of a loaded method; nothing of a registered name."""
     match = REFERENCE.fullmatch(reference)
-    if match is None or match["file"] is None:
+    if match is None:
         return ""
-    return hashlib.sha256(Path(match["file"]).read_bytes()).hexdigest()
+    file = Path(match["file"] or getattr(sys.modules[match["module"]], "__file__", None) or "")
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 def look_up(name: str) -> Method:

@@ -546,6 +546,20 @@ def test_a_method_of_a_file_beside_the_sweep(base: Path) -> None:
     assert len(found[0] & found[2]) == 1  # of random
 
 
+def test_a_method_of_a_module_is_another_one_when_its_text_changes(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(base))
+    document = {"name": "t", "instances": {"files": [str(base / "tiny.json")]}}
+    spec = Spec.from_dict(document | {"matrix": {"method": ["mine_module:METHOD"]}}, base)
+    found = []
+    for text in (MINE, f"{MINE}\n"):
+        (base / "mine_module.py").write_text(text)
+        found.append(keys(plan_runs(spec).runs))
+        METHODS.added.clear()
+    assert not found[0] & found[1]
+
+
 def test_a_method_of_a_file_that_is_none(make_spec: Make) -> None:
     told = problems_of(make_spec({"method": ["./none.py"]}))
     assert "cannot be loaded: [Errno 2]" in told["matrix.method[0]"]
