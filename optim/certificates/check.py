@@ -31,9 +31,9 @@ SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
 SENSES |= dict.fromkeys(("imc_gain", "sustainable_rate", "feasible"), "max")
 FIELDS = {  # all that may stand in each part of an instance that is read
     "instance": """format name origin units labels resources nodes links rate_driven crossing_cost
-    sets topologies operators tasks streams traffic limits input_rate""",
+    sets topologies operators tasks streams traffic limits input_rate vm_types""",
     "nodes": """id capacity min_load background weight slots slot_capacity rack leaving max_tasks
-    max_inflow labels""",
+    max_inflow vm_type labels""",
     "operators": """id topology role group max_load cpu_per_tuple service_rate model labels
     min_parallelism max_parallelism key_groups""",
     "tasks": "id operator load max_load state migration_cost node slot allowed copies labels",

@@ -15,12 +15,46 @@ import pytest
 from optim import Instance
 from optim.certificates import check
 from optim.certificates.write import certify
+from optim.format import document
+from optim.rules import RULE_NAMES
 from streamplace.cli.main import main
 from tests.fuzz.certificates import SMALL, examine, solved
 from tests.fuzz.generate import generate
 from tests.slowly import slowly
 
 CHECKER = Path(check.__file__)
+
+
+PARTS = {
+    "instance": document.InstanceDocument,
+    "nodes": document.NodeDocument,
+    "operators": document.OperatorDocument,
+    "group": document.GroupDocument,
+    "tasks": document.TaskDocument,
+    "streams": document.StreamDocument,
+    "links": document.LinkDocument,
+    "topologies": document.TopologyDocument,
+    "limits": document.LimitsDocument,
+}
+UNREAD = {"instance": {"models"}}  # Plans of threads have no certificates.
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_field_of_the_format_is_known(part: str) -> None:
+    model: Any = PARTS[part]
+    fields = getattr(model, "model_fields", None)
+    names = model.__annotations__ if fields is None else {f.alias or n for n, f in fields.items()}
+    missing = set(names) - UNREAD.get(part, set()) - set(check.FIELDS[part].split())
+    assert not missing, (
+        f"files with them get no certificate: add them to FIELDS[{part!r}] of {CHECKER}"
+    )
+
+
+def test_every_rule_can_be_waived() -> None:
+    missing = set(RULE_NAMES) - set(check.DROPPED.split())
+    assert not missing, (
+        f"with --ignore of them there is no certificate: add them to DROPPED of {CHECKER}"
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
