@@ -38,7 +38,7 @@ def test_without_a_limit_it_repeats_and_reads_no_clock() -> None:
 def test_time_is_used_for_proofs_and_the_trace_only_improves() -> None:
     instance = cluster(max_migrations=14)
     quick = solve(instance, "balance-search")
-    longer = solve(instance, "balance-search", time_limit=3.0)
+    longer = solve(instance, "balance-search", time_limit=6.0, warm_start=quick.plan)
     assert quick.bound is not None
     assert longer.bound is not None
     assert longer.objective is not None
