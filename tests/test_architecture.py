@@ -35,6 +35,12 @@ def sources(repository: Path) -> dict[str, Path]:
     return found
 
 
+@pytest.fixture(scope="module")
+def trees(sources: dict[str, Path]) -> dict[str, ast.Module]:
+    """Module to what it says."""
+    return {module: ast.parse(file.read_text("utf-8")) for module, file in sources.items()}
+
+
 def by_folder(imports: Mapping[str, set[str]], package: str) -> dict[str, set[str]]:
     """Folders of a package to the folders that they import."""
     depth = package.count(".") + 2
@@ -60,11 +66,10 @@ def imported(nodes: Iterable[ast.AST], sources: Mapping[str, Path]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def imports(sources: dict[str, Path]) -> dict[str, set[str]]:
+def imports(sources: dict[str, Path], trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     """Module to the modules it imports when it runs, in functions too."""
     return {
-        module: imported(runtime_nodes(ast.parse(file.read_text())), sources) - {module}
-        for module, file in sources.items()
+        module: imported(runtime_nodes(tree), sources) - {module} for module, tree in trees.items()
     }
 
 
@@ -94,10 +99,9 @@ def test_no_module_imports_itself_through_others(imports: dict[str, set[str]]) -
 
 
 @pytest.fixture(scope="module")
-def named(sources: dict[str, Path]) -> dict[str, set[str]]:
+def named(sources: dict[str, Path], trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     """Module to the modules it names, for the type checker too."""
-    return {module: imported(ast.walk(ast.parse(f.read_text())), sources) - {module}
-            for module, f in sources.items()}  # fmt: skip
+    return {module: imported(ast.walk(tree), sources) - {module} for module, tree in trees.items()}
 
 
 FOLDERS = [*PACKAGES, "formulations.rebalancing", "streamplace.clusters", "experiments.studies"]
@@ -159,13 +163,13 @@ def rules_named(tree: ast.AST) -> set[str]:
     return {rule for rule in RULE_NAMES if rule in texts or rule.upper() in objects}
 
 
-def test_engines_know_rules_by_form_and_not_by_name(sources: dict[str, Path]) -> None:
+def test_engines_know_rules_by_form_and_not_by_name(trees: dict[str, ast.Module]) -> None:
     chosen = {rule.name for rule in RULES if rule.form in BY_CONTENT}
     found = {
         module: names
-        for module, file in sources.items()
+        for module, tree in trees.items()
         if not any(module == room or module.startswith(f"{room}.") for room in NAMED_IN)
-        if (names := rules_named(ast.parse(file.read_text())) & chosen)
+        if (names := rules_named(tree) & chosen)
     }
     assert found == {}
 
@@ -190,8 +194,8 @@ def kernels(tree: ast.AST) -> Iterator[ast.FunctionDef]:
                 yield node
 
 
-def test_kernels_have_few_parameters(sources: dict[str, Path]) -> None:
-    found = [k for file in sources.values() for k in kernels(ast.parse(file.read_text("utf-8")))]
+def test_kernels_have_few_parameters(trees: dict[str, ast.Module]) -> None:
+    found = [kernel for tree in trees.values() for kernel in kernels(tree)]
     assert len(found) > 200
     assert not [k.name for k in found if len(k.args.args) > PARAMETERS]
 
