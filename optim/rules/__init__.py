@@ -64,12 +64,17 @@ __all__ = [
     "without_limits",
 ]
 
-BUDGETS: tuple[Rule, ...] = (MAX_MIGRATIONS, MAX_MIGRATION_COST, MAX_MIGRATION_STATE)
-"""Budgets over moves."""
-MOVE_RULES = (*BUDGETS, MAX_INFLOW)  # Rules for which it matters whether a task moves.
-COPIES = copies_rule(MOVE_RULES)
+
+def counts_moves(instance: Instance) -> bool:
+    """Whether it matters to any rule which tasks move."""
+    return any(rule.present(instance) is not None for rule in MOVE_RULES)
+
+
+COPIES = copies_rule(counts_moves)
 RULES: tuple[Rule, ...] = (
-    *BUDGETS,
+    MAX_MIGRATIONS,
+    MAX_MIGRATION_COST,
+    MAX_MIGRATION_STATE,
     MAX_LOAD_DISTANCE,
     MAX_TASKS_PER_SLOT,
     MAX_NODES_USED,
@@ -92,6 +97,10 @@ RULES: tuple[Rule, ...] = (
     LOCAL_FIRST,
     LOCAL_FIRST_LINKS,
 )
+BUDGETS = tuple(rule for rule in RULES if rule.form is Form.BUDGET)
+"""Budgets over moves."""
+MOVE_RULES = tuple(rule for rule in RULES if rule.form in (Form.BUDGET, Form.INFLOW))
+"""Rules for which it matters whether a task moves."""
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """What methods may honour, and ``--ignore`` and `without_limits` drop."""
 BUDGET_NAMES = tuple(rule.name for rule in BUDGETS)
@@ -170,11 +179,6 @@ def used_up(placement: Placement, task: int) -> str | None:
 
 
 REASONS.append(used_up)
-
-
-def counts_moves(instance: Instance) -> bool:
-    """Whether it matters to any rule which tasks move."""
-    return any(rule.present(instance) is not None for rule in MOVE_RULES)
 
 
 def inflow_limits(instance: Instance) -> Ints | None:

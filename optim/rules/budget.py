@@ -36,7 +36,7 @@ from optim.rules.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -176,14 +176,14 @@ def _node_key(instance: Instance) -> NDArray[np.int64]:
     return key
 
 
-def copies_rule(counting: Sequence[Rule]) -> Rule:
-    """Return the rule, given those for which it matters whether a task moves."""
+def copies_rule(counts_moves: Callable[[Instance], bool]) -> Rule:
+    """Return the rule, given whether it matters to others of an instance which tasks move."""
 
     def present(instance: Instance) -> str | None:
         table = instance.tasks
         settled = table.copied[table.node[table.copied] >= 0]
-        counted = any(rule.present(instance) is not None for rule in counting)
-        return f"tasks[].copies (of {table.ids[settled[0]]})" if counted and len(settled) else None
+        some = len(settled) > 0 and counts_moves(instance)
+        return f"tasks[].copies (of {table.ids[settled[0]]})" if some else None
 
     return Rule(
         name="copies",
