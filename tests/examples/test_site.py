@@ -130,7 +130,8 @@ def test_a_question_is_answered_within_three_clicks(question: dict[str, str]) ->
 def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"- (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
-    assert listed == pages | {"CONTRIBUTING.md", "CHANGELOG.md"}
+    odd = listed ^ (pages | {"CONTRIBUTING.md", "CHANGELOG.md"})
+    assert not odd, "pages in docs, and lines of nav in mkdocs.yml, without each other"
 
 
 def test_the_gallery_has_every_figure_and_its_command() -> None:
@@ -154,17 +155,18 @@ def test_the_page_of_methods_is_true() -> None:
         listed = re.findall(r"^- \[`(\S+)`\]\(\S+\) \(`(\w+)`(.*)\): (.+)$", part, re.MULTILINE)
         for name, objective, more, summary in listed:
             method = methods[name]
-            assert (objective, summary) == (method.objective, method.summary)
+            assert (objective, summary) == (method.objective, method.summary), name
             assert part.startswith(f"{method.family.capitalize()}\n")
             assert bool(more) == (len(method.objectives) > 1)
         found |= {name for name, *_ in listed}
-    assert found == set(methods)
+    missing = set(methods) - found
+    assert not missing, "write a line for each under its family in docs/methods/index.md"
     rows = re.findall(r"^- `(\S+)`: (.+); (.+)$", text, re.MULTILINE)
     exact = {name for name, method in methods.items() if method.kind == "exact" and method.solvers}
-    assert {name for name, *_ in rows} == exact
+    assert {name for name, *_ in rows} == exact, "exact methods in docs/methods/index.md"
     for name, objectives, solvers in rows:
         method = methods[name]
-        assert re.findall(r"`(\w+)`", objectives) == list(method.objectives)
+        assert re.findall(r"`(\w+)`", objectives) == list(method.objectives), name
         assert set(solvers.split(", ")) == set(method.solvers)
         assert solvers.split(", ")[0] == method.default_solver
 
@@ -173,7 +175,8 @@ def test_the_page_of_commands_lists_all_limits() -> None:
     text = (DOCS / "command-line.md").read_text(encoding="utf-8")
     listed = re.search(r"^- `--ignore`: (.*?)^- ", text, re.MULTILINE | re.DOTALL)
     assert listed is not None
-    assert set(RULE_NAMES) <= set(re.findall(r"`(\w+)`", listed[1]))
+    missing = set(RULE_NAMES) - set(re.findall(r"`(\w+)`", listed[1]))
+    assert not missing, "name them under `--ignore` in docs/command-line.md"
 
 
 @pytest.mark.parametrize("name", [command.name for command in commands()])
@@ -200,7 +203,7 @@ def test_the_page_of_a_method_ends_with_what_the_command_says_of_it() -> None:
     for file in sorted(set(pages.values())):
         shown = hooks.with_methods("", file)
         for method in all_methods():
-            if pages[method.name] == file:
+            if pages.get(method.name) == file:
                 assert f"$ streamplace methods {method.name}\n{method.name}: " in shown
                 for option in method.options:
                     assert re.search(rf"^{option.name} ", shown, re.MULTILINE), option.name
