@@ -151,7 +151,9 @@ def _levels(claim: Claim, among: np.ndarray) -> Findings:
         if level.name not in figures or level.value is None:
             return  # what comes after it is best among plans that this does not know
         mine = claim.figures.value(level.name)
-        scale = 1e-6 * max(abs(level.value), claim.reading.total_traffic)
+        of_load = level.name in ("load_distance", "sum_of_sides")
+        size = float(claim.reading.totals[0]) if of_load else claim.reading.total_traffic
+        scale = 1e-6 * max(abs(level.value), size)
         if mine is not None and abs(mine - level.value) > scale:
             yield "level-figure", f"{level.name} told {level.value} ours {mine}"
         best = claim.space.best(level.name, level.sense, among)

@@ -59,6 +59,14 @@ def test_the_truth_is_not_doubted() -> None:
         assert kinds(question) == set()
 
 
+def test_rounding_of_loads_is_no_other_level() -> None:
+    nodes = [{"id": "n0", "weight": 3}]
+    loads = (16.789723486818865, 6.960321316528731, 0.3)
+    tasks = [{"id": f"t{i}", "load": {"cpu": x}, "node": "n0"} for i, x in enumerate(loads)]
+    question = Question("result", "balance-milp")
+    assert kinds(question, nodes=nodes, tasks=tasks, operators=[], traffic=[]) == set()
+
+
 def _infeasible(result: Any) -> Any:
     return type(result.termination)("infeasible")
 
