@@ -14,8 +14,17 @@ from heuristics.task_allocation import plan_search
 from optim import Instance, InvalidInput, solve
 from optim.figures.catalogue import find_objective
 from optim.kernels.place_rules import placing_masks
-from optim.kernels.plan_state import LEFT, MEAN, NODE, SEARCHED, PlanState, state_of
-from optim.kernels.plan_walk import NUM_PARAMETERS, measure, walk
+from optim.kernels.plan_state import (
+    LEFT,
+    MEAN,
+    MOST_TASKS,
+    NODE,
+    SEARCHED,
+    PlanState,
+    propose,
+    state_of,
+)
+from optim.kernels.plan_walk import NUM_PARAMETERS, _allowed, _move_all, measure, walk
 from optim.methods.choose import is_suitable
 from optim.methods.registry import get_method
 from optim.referee import evaluate_indices
@@ -101,6 +110,27 @@ def test_what_is_followed_is_what_the_referee_finds(seed: int) -> None:
         if record[1] < 1e300:
             broken = evaluate_indices(objective.binding(made), best.astype(np.int32)).violations
             assert {v.rule for v in broken} <= UNSEEN
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_refused_is_put_back(seed: int) -> None:
+    made = drawn(seed)
+    if not made.num_tasks:
+        pytest.skip("no tasks")
+    objective = find_objective("nodes_used,imc_gain")
+    state = state_of(made, made, objective, np.zeros(made.num_tasks, dtype=np.int64))
+    levels_of(state)
+    at = state.ints[state.ints[NODE] : state.ints[NODE] + made.num_tasks]
+    tasks, targets, sources = np.zeros((3, MOST_TASKS), np.int64)
+    random, touched = seeded(seed), np.zeros(2 * MOST_TASKS, np.int64)
+    for k in range(300):
+        with np.errstate(over="ignore"):
+            count, before = propose(*state, random, tasks, targets), at.copy()
+        if _allowed(state.ints, tasks, targets, count):
+            _move_all(*state, tasks, targets, sources, touched, count)
+            if k % 2:
+                _move_all(*state, tasks, sources, targets, touched, count)
+                assert (at == before).all(), f"{tasks[:count]}: no move may name a task twice"
 
 
 def asked(made: Instance, rng: random.Random) -> str:
