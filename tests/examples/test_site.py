@@ -17,9 +17,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from experiments.studies.papers import all_figures
+from formulations.schedule.capacity import FINAL_ONLY
 from optim.methods.registry import all_methods
 from optim.rules import RULE_NAMES
 from streamplace.cli.main import build_parser, commands
+from streamplace.cli.schema import schema
 from tests.examples.test_documentation import LINK, PAGES, REPOSITORY, TUTORIALS, anchors, run, same
 
 DOCS = REPOSITORY / "docs"
@@ -177,6 +179,22 @@ def test_the_page_of_commands_lists_all_limits() -> None:
     assert listed is not None
     missing = set(RULE_NAMES) - set(re.findall(r"`(\w+)`", listed[1]))
     assert not missing, "name them under `--ignore` in docs/command-line.md"
+
+
+def test_the_page_of_the_format_has_every_field() -> None:
+    text = (DOCS / "format.md").read_text(encoding="utf-8")
+    words, keys = set(re.findall(r"\w+", text)), set[str]()
+    parts = [schema("instance"), *schema("instance")["$defs"].values()]
+    for part in parts:
+        keys |= set(part.get("properties", {}))
+    missing = keys - words
+    assert not missing, "describe them in docs/format.md"
+
+
+def test_the_page_of_steps_names_every_rule_of_the_plan_only() -> None:
+    text = (DOCS / "steps.md").read_text(encoding="utf-8")
+    missing = set(FINAL_ONLY) - set(re.findall(r"`(\w+)`", text))
+    assert not missing, "name them in docs/steps.md"
 
 
 @pytest.mark.parametrize("name", [command.name for command in commands()])
