@@ -18,7 +18,8 @@ _TWO = {
     "operators": [{"id": "g", "group": {"tasks": 2, "load": {"cpu": 1}}}],
     "tasks": [{"id": "t", "node": "n"}], "traffic": [["t", "g/0", 1]],
 }  # fmt: skip
-#: smallest instances that use a field: a reader that does not know it refuses
+#: smallest instances that use a field: a reader that does not know it refuses; a new one is the
+#: last, so that seeds keep the fields they draw
 PROBES: dict[str, Document] = {
     "sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "node", "tasks": ["t"]}]},
     "nodes.max_tasks": {**_TWO, "nodes": [{"id": "n", "max_tasks": 3}, {"id": "m"}]},
