@@ -438,6 +438,10 @@ ROUNDS = ((60, 0.3), (120, 0.4), (240, 0.4), (960, 0.5))
 #: part of the plan's load distance, up to which a proof is looked for before a plan.
 NEAREST, NEAR = 0.15, 0.02
 
+#: Attempts without an answer on so many classes, and the part of the time of each that a search
+#: from other starts has after it.
+ATTEMPTS, SEARCHING = 3, 0.25
+
 MOST_SPENT = 1e9  # Right sides of rows of exchanges: what is infinite must not reach the solver.
 
 MAX_INTEGERS = 60_000  # Models beyond this many integers are not tried.
@@ -494,17 +498,21 @@ class Refuting:
     def _approach(self, most: int, share: float) -> None:
         """Refute distances above the bound, and look for plans within those that are not refuted.
 
-        Far from the bound a plan is what is missing, and goals begin near the bound: what is within
-        them is worth most. After an attempt without an answer the next goal is twice as far away,
-        which is easier to meet. Near the bound a proof is what is missing, and goals begin at the
-        best plan; the next one is half as far away, which is easier to refute. Counts that lead to
-        no better plan ask for finer classes.
+        Far from the bound a plan is what is missing, and goals lie near the bound, where rows of
+        exchanges leave least to choose from. An attempt without an answer is followed by another
+        one with another seed: how long it takes to find counts is chance. Near the bound a proof is
+        what is missing, and goals begin at the best plan; the next one is half as far away, which
+        is easier to refute. Counts that lead to no better plan ask for finer classes.
         """
         classes, part = load_classes(self.problem.load, most), self._first_part()
-        while NEAREST <= part <= 1.0 and self._worthwhile(most):
+        tried = 0
+        while part >= NEAREST and tried < ATTEMPTS and self._worthwhile(most):
             # what the model grants is a tenth of the narrowest gap, and comes off the bound
             top = self.value - 0.8 * self.gap
-            goal = min(top, self.bound + part * (self.value - self.bound))
+            away = part * (self.value - self.bound)
+            if not self._is_near():  # nearer than what is near enough, plans are hard to find
+                away = max(away, NEAR * self.value)
+            goal = min(top, self.bound + away)
             if goal <= self.bound:
                 return
             built = self._model(classes, goal)
@@ -535,11 +543,13 @@ class Refuting:
                 if self.value == known:
                     return
             if not self.interrupted and self.value > goal:
-                self.value = min(self.value, self.on_open(0.5 * seconds))
+                self.value = min(self.value, self.on_open(SEARCHING * seconds))
             if self.value < known:
                 part = self._first_part()
-            else:
-                part *= 0.5 if self._is_near() else 2.0
+                continue
+            tried += 1
+            if self._is_near():
+                part *= 0.5
 
     def _is_near(self) -> bool:
         return self.value - self.bound <= NEAR * self.value

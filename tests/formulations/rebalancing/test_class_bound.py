@@ -130,10 +130,12 @@ def goals_asked(
 
 
 def test_far_from_the_bound_goals_begin_near_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each attempt in vain the next is twice as far; after a better plan, near again."""
+    """Attempts in vain are made again from other seeds; a better plan brings goals nearer."""
     asked, refuting = goals_asked(monkeypatch, 2.0, [4.0, 3.0, 3.0, 3.0, 3.0])
-    assert asked == pytest.approx([2.3, 2.6, 2.15, 2.3, 2.6])
+    assert asked == pytest.approx([2.3, 2.3, 2.15, 2.15])
     assert refuting.value == 3.0
+    asked, _ = goals_asked(monkeypatch, 3.8, [4.0, 4.0, 4.0])
+    assert asked == pytest.approx([3.88, 3.88, 3.88])  # not nearer than the gap to reach
 
 
 def test_near_the_bound_goals_begin_at_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
