@@ -143,6 +143,21 @@ def test_near_the_bound_goals_begin_at_the_best_plan(monkeypatch: pytest.MonkeyP
     assert asked == pytest.approx([3.992, 3.98, 3.97])
 
 
+def test_a_refuted_goal_bounds_by_itself_less_what_is_granted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = make_problem([4.0, 4.0], [0, 0], 2, max_moves=1)
+    answer = SimpleNamespace(termination="infeasible", x=None)
+    monkeypatch.setattr(classes, "solve_linear", lambda *_, **__: answer)
+    looks, told = iter([9.0, 9.0, 9.0]), list[float]()
+    refuting = Refuting(
+        problem, 2.0, 4.0, 0.01, lambda: next(looks, 0.0), lambda _: 4.0, lambda _: 4.0, told.append
+    )
+    refuting._approach(60, 0.1)
+    assert told[0] == pytest.approx(2.3, abs=1e-5)
+    assert told[0] < 2.3
+
+
 def test_classes_hold_their_loads() -> None:
     load = np.array([1.0, 1.0, 2.0, 9.0, 2.5, 1.0])
     classes = load_classes(load, 4)
