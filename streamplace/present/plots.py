@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamplace.present.numbers import number
 from streamplace.present.table import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -142,28 +139,6 @@ def legend(figure: Figure, axes: Axes, title: str = "") -> None:
         figure.legend(handles, labels, title=title or None, loc="outside right upper")
 
 
-def tidy(figure: Figure) -> None:
-    """Put legends that stand within axes beside them, once, and turn tick labels that touch."""
-    handle_of: dict[str, Any] = {}
-    for axes in figure.axes:
-        if (inside := axes.get_legend()) is not None:
-            handles, labels = axes.get_legend_handles_labels()
-            handle_of = dict(zip(labels, handles, strict=True)) | handle_of
-            inside.remove()
-    if handle_of and not figure.legends:
-        figure.legend(list(handle_of.values()), list(handle_of), loc="outside right upper")
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        boxes = [t.get_window_extent() for t in axes.get_xticklabels() if t.get_text()]
-        boxes.sort(key=lambda box: box.x0)  # an axis may run to the left
-        if any(a.x1 + 2 > b.x0 for a, b in itertools.pairwise(boxes)):
-            names = [t.get_text().replace("\n", " ") for t in axes.get_xticklabels()]
-            limits = axes.get_xlim()
-            axes.set_xticks(axes.get_xticks(), names)
-            axes.set_xlim(limits)
-            axes.tick_params(axis="x", rotation=90)
-
-
 def to_svg(figure: Figure, title: str = "") -> str:
     """Return a figure as SVG that needs nothing else."""
     return _saved(figure, "svg", title).decode() + "\n"
@@ -207,53 +182,6 @@ def _saved(figure: Figure, kind: str, title: str = "") -> bytes:
 def markers(count: int) -> slice:
     """Return which of so many points get a marker."""
     return slice(0, None, max(1, math.ceil(count / _MOST_MARKERS)))
-
-
-def draw_lines(
-    axes: Axes, table: pd.DataFrame, x: str, columns: Sequence[str] | None = None
-) -> None:
-    """Draw one line a column (all others if not given) over the column `x`, with a legend.
-
-    Unknown values are left out. A line that others cover from end to end is drawn broader, so that
-    it is seen behind them.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    names = [str(name) for name in columns or [c for c in table.columns if c != x]]
-    style = styles((name, name.lower()) for name in names)
-    for place, name in enumerate(names):
-        points = table[[x, name]].dropna()
-        # later lines are drawn over earlier ones: one a step broader for each that hides it
-        covers = sum(_same(table[name], table[other]) for other in names[place + 1 :])
-        line = {**style[name].line, "markevery": markers(len(points))}
-        if covers:
-            line |= {"linewidth": 1.8 + 2.0 * covers, "markersize": 5.5 + 2.5 * covers}
-        axes.plot(points[x], points[name], label=style[name].label, **line)
-    locator = axes.xaxis.get_major_locator()
-    if isinstance(locator, MaxNLocator) and all(float(place).is_integer() for place in table[x]):
-        locator.set_params(integer=True)
-    figure = axes.get_figure(root=True)
-    if figure is not None and not figure.legends:
-        legend(figure, axes)
-
-
-def _same(one: pd.Series, other: pd.Series) -> bool:
-    """Return whether one line is covered by another all along."""
-    has_value = one.notna()
-    away = (one[has_value] - other[has_value]).abs()
-    most = float(one[has_value].abs().max()) if has_value.any() else 0.0
-    return bool(has_value.any() and away.notna().all() and (away <= 5e-3 * most).all())
-
-
-def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:
-    """Draw one lying bar a row, from the top down, each with its value, of two columns."""
-    places = range(len(table))
-    axes.barh(places, table[values], color=COLORS[0], height=0.62)
-    rows(axes, [str(name) for name in table[names]])
-    for place, value in zip(places, table[values], strict=True):
-        axes.annotate(number(value), (value, place), (10, 0), textcoords="offset points",
-                      va="center")  # fmt: skip
-    axes.margins(x=0.12)
 
 
 def rows(axes: Axes, names: Sequence[str]) -> None:

@@ -244,7 +244,8 @@ def folder_of(figure: Figure, output: str | Path, reduced: bool) -> Path:
 
 def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> None:
     """Draw a table as an SVG file, and in a folder of figures as PNG too."""
-    from streamplace.present.plots import canvas, tidy, to_png, to_svg
+    from experiments.studies.papers.charts import tidy
+    from streamplace.present.plots import canvas, to_png, to_svg
 
     title = f"{figure.title} (reduced)" if reduced else figure.title
     with canvas(len(figure.panels), title) as (drawing, axes):

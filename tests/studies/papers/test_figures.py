@@ -10,8 +10,9 @@ import pytest
 from matplotlib.text import Annotation, Text
 
 from experiments.studies.papers import all_figures
+from experiments.studies.papers.charts import tidy
 from experiments.studies.papers.tables import load_table
-from streamplace.present.plots import canvas, tidy
+from streamplace.present.plots import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,6 @@ import pytest
 
 from experiments.studies.papers.figure import Figure, run_figure, to_csv, to_markdown
 from optim.errors import InvalidInput
-from streamplace.present.plots import canvas, draw_bars, draw_lines, to_svg
 
 
 def make_figure(**changes: Any) -> Figure:
@@ -124,17 +123,3 @@ def test_markdown_shows_unknown_as_a_dash_and_escapes() -> None:
 def test_markdown_of_flags_and_large_numbers() -> None:
     table = pd.DataFrame({"ok": [True, False], "v": [123456.7, 99.999]})
     assert to_markdown(table).splitlines()[2:] == ["| yes | 123,457 |", "| no | 100 |"]
-
-
-def test_bars_carry_their_values() -> None:
-    with canvas() as (drawing, axes):
-        draw_bars(axes, pd.DataFrame({"m": ["TD", "TL"], "v": [93.1, 85.9]}), "m", "v")
-        svg = to_svg(drawing)
-    assert ">93.1<" in svg and ">TL<" in svg
-
-
-def test_unknown_values_break_no_line() -> None:
-    table = pd.DataFrame({"x": [1, 2, 3], "TD": [1.0, None, 3.0]})
-    with canvas() as (_, axes):
-        draw_lines(axes, table, "x")
-        assert list(axes.lines[0].get_xdata()) == [1, 3]
