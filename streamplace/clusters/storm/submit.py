@@ -12,10 +12,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem, problems_in
-from optim.format.document import parse_json
+from optim.format.document import Fault, parse_json, validate
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.storm.nimbus import PLACEMENT, PREVIOUS, SCHEDULER, name_of
@@ -231,17 +233,27 @@ def previous(nimbus: Nimbus, name: str) -> StormPlacement:
 
 PLACEMENT_FORMAT = "streamplace.storm/1"
 _WORKER = re.compile(r"[^\s:][^\s]*:(\+?\d{1,9})")
-_NAME = re.compile(r"\d{1,9}-\d{1,9}")
+
+
+def _worker(text: str) -> str:
+    if not _WORKER.fullmatch(text):
+        raise Fault("is no NODE:PORT, or NODE:+1 for any free port")
+    return text
+
+
+_Names = Annotated[
+    list[Annotated[str, Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")]], Field(min_length=1)
+]
+"""Executors, ``first-last`` of their task ids."""
 
 
 @dataclass(frozen=True)
 class Planned:
     """The placement of a topology."""
 
-    #: ``node:port`` to the executors there, ``first-last`` of their task ids; a port ``+1``,
-    #: ``+2``, … is any free one of the node.
-    workers: dict[str, list[str]]
-    components: dict[str, list[str]]  # Component to its executors.
+    #: ``node:port`` to the executors there; a port ``+1``, ``+2``, … is any free one of the node.
+    workers: Annotated[dict[Annotated[str, AfterValidator(_worker)], _Names], Field(min_length=1)]
+    components: Annotated[dict[str, _Names], Field(min_length=1)]  # Component to its executors.
 
     @cached_property
     def worker_of(self) -> dict[str, str]:
@@ -258,8 +270,11 @@ class Planned:
 class StormPlacement:
     """The placements of topologies by their names, and the predicted remote share of messages."""
 
-    topologies: dict[str, Planned]
-    remote_share: float | None = None
+    topologies: Annotated[dict[str, Planned], Field(min_length=1)]
+    remote_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+_PLACEMENT = TypeAdapter(StormPlacement)
 
 
 def load_placement(name: str) -> StormPlacement:
@@ -281,44 +296,13 @@ def read_placement(value: Any) -> StormPlacement:
     if stated != PLACEMENT_FORMAT:
         remedy = "`streamplace export storm INSTANCE PLAN -o FILE` writes one"
         raise InvalidInput(Problem("format", stated, f"is not {PLACEMENT_FORMAT}", remedy))
-    ledger = Ledger()
-    topologies: dict[str, Planned] = {}
-    entries = value.get("topologies")
-    if not isinstance(entries, dict) or not entries:
-        ledger.problem("topologies", entries, "is no object with a placement of each topology")
-        entries = {}
-    for name, entry in entries.items():
+    placement, ledger = validate(_PLACEMENT, value), Ledger()
+    for name, planned in placement.topologies.items():
         path = f"topologies.{name}"
-        parts = {
-            what: _lists(entry, path, what, pattern, ledger)
-            for what, pattern in (("workers", _WORKER), ("components", None))
-        }
-        planned = Planned(parts["workers"], parts["components"])
         placed = Counter(one for names in planned.workers.values() for one in names)
         for one in sorted(one for one, times in placed.items() if times > 1):
             ledger.problem(f"{path}.workers", one, "stands twice", "an executor runs in one worker")
         for one in sorted(placed.keys() ^ planned.component_of.keys())[:5]:
             ledger.problem(path, one, "stands in only one of workers and components")
-        topologies[name] = planned
-    share = value.get("remote_share")
-    if share is not None and (not isinstance(share, int | float) or not 0 <= share <= 1):
-        ledger.problem("remote_share", share, "is no share from 0 to 1")
     ledger.check()
-    return StormPlacement(topologies, share)
-
-
-def _lists(
-    entry: Any, path: str, what: str, pattern: re.Pattern[str] | None, ledger: Ledger
-) -> dict[str, list[str]]:
-    value = entry.get(what) if isinstance(entry, dict) else None
-    if not isinstance(value, dict) or not value:
-        ledger.problem(f"{path}.{what}", value, "is no object of lists of executors")
-        return {}
-    for key, names in value.items():
-        if pattern is not None and not pattern.fullmatch(key):
-            ledger.problem(f"{path}.{what}", key, "is no NODE:PORT, or NODE:+1 for any free port")
-        valid = isinstance(names, list) and names and all(isinstance(n, str) for n in names)
-        if not valid or not all(_NAME.fullmatch(n) for n in names):
-            ledger.problem(f"{path}.{what}.{key}", names, "is no list of FIRST-LAST task ids")
-            return {}
-    return value
+    return placement
