@@ -541,7 +541,7 @@ class Pair:
 def runs_of(rows: Columns, names: list[str], value: str) -> Runs:
     """Return the values of every contestant's runs; of runs that were repeated the first.
 
-    `rows`: from ``runs`` of `experiments.report.database.OF_METRIC`.
+    `rows`: of ``runs`` in ``questions.sql``.
     """
     who, case = (rows[name].astype(np.int64) for name in ("contestant", "problem"))
     _, seed = np.unique(rows["seed"], return_inverse=True)

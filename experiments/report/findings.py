@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.report import database as queries
 from experiments.report.database import (
     COMPARED,
     Columns,
@@ -23,8 +22,8 @@ from experiments.report.database import (
     Rows,
     ask,
     ask_columns,
-    define_comparisons,
-    define_graded,
+    define_tables,
+    questions,
     values_of,
 )
 from optim.errors import StreamplaceError
@@ -45,7 +44,7 @@ _TIME_SPAN = 1e8
 class Cells:
     """What became of each contestant on each case: columns with a row a pair, found by number.
 
-    `columns`: from `experiments.report.database.OF_METRIC`.
+    `columns`: of ``cells`` in ``questions.sql``.
     `contestants`, `problems`: what their numbers stand for.
     """
 
@@ -146,22 +145,22 @@ class Findings:
 
 def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
     """Ask every question, once `experiments.report.database.define_views` has made its tables."""
-    define_comparisons(con)
-    for text in queries.CELLS:
-        con.execute(text)
-    sweep = ask(con, queries.SWEEP)[0]
+    define_tables(con, "graded")
+    define_tables(con, "compared")
+    (sweep,) = ask(con, questions("of_sweep")["sweep"])
     shift = time_shift(sweep["median_seconds"])
     buckets = sweep["num_sizes"] > _MOST_SIZES
     parameters = {"shift": shift, "buckets": buckets}
     of_metrics = _by_metric(
-        {n: ask(con, text, **parameters) for n, text in queries.OF_METRICS.items()}
+        {n: ask(con, text, **parameters) for n, text in questions("of_metrics").items()}
     )
     names = values_of(con, "contestant_name")
     metrics = (_metric(con, of_metrics, figure, names, buckets) for figure in COMPARED)
-    answers = {name: ask(con, text, **parameters) for name, text in queries.OF_RUNS.items()}
+    answers = {name: ask(con, text, **parameters) for name, text in questions("of_runs").items()}
     moments = time_grid(sweep["least_seconds"], sweep["most_seconds"])
+    steps = questions("of_objective")["anytime"]
     lines = (
-        anytime(ask_columns(con, queries.ANYTIME, objective=name), name, names, moments)
+        anytime(ask_columns(con, steps, objective=name), name, names, moments)
         for name in sweep["objectives"]
     )
     return Findings(
@@ -182,7 +181,7 @@ def anytime(
 ) -> Iterator[Record]:
     """Give the gap that at least half of the runs have reached at each moment (in s, ascending).
 
-    `steps` are of `experiments.report.database.ANYTIME`, `names` the contestants.
+    `steps` are of ``anytime`` in ``questions.sql``, `names` the contestants.
     """
     contestant, place, seconds = (steps[name] for name in ("contestant", "place", "seconds"))
     gap = np.where(np.isnan(steps["gap"]), math.inf, steps["gap"])
@@ -268,7 +267,7 @@ def _metric(
     ):
         return None
     profiled = rows["profiled"][0]
-    columns = {n: ask_columns(con, text, metric=name) for n, text in queries.OF_METRIC.items()}
+    columns = {n: ask_columns(con, text, metric=name) for n, text in questions("of_metric").items()}
     return MetricFindings(
         name=name,
         sense=str(figure.sense),
@@ -291,78 +290,17 @@ def _by_key(rows: Rows, key: str) -> dict[str, Record]:
 _SHOWN = 20
 _SHOWN_KEY = 12
 
-_RUN = "{'contestant': contestant, 'seed': seed, 'run_key': run_key, 'instance': instance}"
-
 _CONTRADICTIONS = {
-    # each proven optimum against the best of them
-    "optima": (
-        "{first} and {second} both claim the proven optimum of {name}, but with {a:.9g} and "
-        "{b:.9g}",
-        f"""WITH proved AS (
-  SELECT problem, objective_name, sense, objective, sizes, {_RUN} AS run FROM claims
-  WHERE proved AND objective IS NOT NULL),
-best AS (
-  SELECT problem, objective_name,
-    CASE min(sense)
-      WHEN 'max'
-        THEN first({{'objective': objective, 'run': run}} ORDER BY objective DESC, run DESC)
-      ELSE first({{'objective': objective, 'run': run}} ORDER BY objective, run) END AS best
-  FROM proved GROUP BY problem, objective_name)
-SELECT p.problem, p.objective_name, p.run AS first, p.objective AS first_value,
-  best.run AS second, best.objective AS second_value
-FROM proved p JOIN best USING (problem, objective_name)
-WHERE abs(p.objective - best.objective)
-  > tolerance(objective_name, p.objective, best.objective, p.sizes)
-ORDER BY problem, objective_name, first
-""",
-    ),
-    # every feasible plan, measured by any objective, against the tightest bound proved on it
-    "bound": (
-        "{first} has a feasible plan with {name} {a:.9g}, beyond the bound {b:.9g} proved by "
-        "{second}",
-        f"""WITH plans AS (
-  SELECT problem, objective_name, objective AS value, sizes, contestant, seed, run_key, instance
-  FROM claims WHERE objective IS NOT NULL
-  UNION ALL
-  SELECT problem, metric, value, sizes, contestant, seed, run_key, instance
-  FROM measured WHERE value IS NOT NULL),
-bounds AS (
-  SELECT problem, objective_name, min(sense) AS sense,
-    CASE min(sense)
-      WHEN 'max' THEN first({{'bound': bound, 'run': run}} ORDER BY bound, run)
-      ELSE first({{'bound': bound, 'run': run}} ORDER BY bound DESC, run DESC) END AS tightest
-  FROM (SELECT *, {_RUN} AS run FROM claims WHERE bound IS NOT NULL)
-  GROUP BY problem, objective_name)
-SELECT DISTINCT p.problem, p.objective_name, {_RUN} AS first, p.value AS first_value,
-  tightest.run AS second, tightest.bound AS second_value
-FROM plans p JOIN bounds USING (problem, objective_name)
-WHERE beats(objective_name, p.value, tightest.bound, p.sizes)
-ORDER BY problem, objective_name, first
-""",
-    ),
-    # feasible plans of a problem that another run proved to have none
-    "infeasible": (
-        "{first} has a feasible plan, but {second} claims to have proved that there is none",
-        f"""WITH refused AS (
-  SELECT problem, first({_RUN} ORDER BY contestant, seed, run_key) AS second FROM runs
-  WHERE verdict = 'proven infeasible' GROUP BY problem)
-SELECT problem, '' AS objective_name, {_RUN} AS first, CAST(NULL AS DOUBLE) AS first_value,
-  second, CAST(NULL AS DOUBLE) AS second_value
-FROM judged JOIN refused USING (problem) WHERE has_plan ORDER BY problem, first
-""",
-    ),
-    # runs that claim a proven optimum away from their own bound
-    "own bound": (
-        "{first} claims a proven optimum with {name} {a:.9g}, away from its own bound {b:.9g}",
-        f"""SELECT problem, objective_name, {_RUN} AS first, objective AS first_value,
-  {_RUN} AS second, bound AS second_value
-FROM claims
-WHERE proved AND abs(objective - bound) > tolerance(objective_name, objective, bound, sizes)
-ORDER BY problem, objective_name, first
-""",
-    ),
+    "optima": "{first} and {second} both claim the proven optimum of {name}, but with {a:.9g} and "
+    "{b:.9g}",
+    "bound": "{first} has a feasible plan with {name} {a:.9g}, beyond the bound {b:.9g} proved by "
+    "{second}",
+    "infeasible": "{first} has a feasible plan, but {second} claims to have proved that there is "
+    "none",
+    "own bound": "{first} claims a proven optimum with {name} {a:.9g}, away from its own bound "
+    "{b:.9g}",
 }
-"""Of each kind the sentence and the query."""
+"""What each kind says, by the name of its query in ``questions.sql``."""
 
 
 @dataclass(frozen=True)
@@ -408,13 +346,13 @@ def grade(con: DuckDBPyConnection) -> None:
 
 def contradictions(con: DuckDBPyConnection) -> list[Contradiction]:
     """Return every contradiction, each pair of runs once per objective."""
-    define_graded(con)
+    define_tables(con, "graded")
     found: dict[tuple[str, frozenset[str]], Contradiction] = {}
-    for kind, (text, query) in _CONTRADICTIONS.items():
+    for kind, query in questions("contradictions").items():
         for row in ask(con, query):
             runs, name = (row["first"], row["second"]), row["objective_name"]
             first, second = map(_run_name, runs)
-            message = text.format(
+            message = _CONTRADICTIONS[kind].format(
                 first=first, second=second, name=name, a=row["first_value"], b=row["second_value"]
             )
             instance = row["first"]["instance"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.report.build import summarise
-from experiments.report.database import mean
+from experiments.report.database import define_macros
 from experiments.report.findings import Findings, MetricFindings, gather, time_grid, time_shift
 from experiments.sweep.store import connect
 from tests.experiments.report.synthetic import infeasible, plan, proof, run
@@ -261,10 +261,11 @@ def test_time_grid() -> None:
 
 def test_means_do_not_depend_on_the_order_of_rows() -> None:
     con = connect()
+    define_macros(con)
     found = set()
     for order in itertools.islice(itertools.permutations((1e16, 1.0, -1e16, 0.1)), 0, None, 5):
         rows = ", ".join(f"({x}::DOUBLE)" for x in order)
-        found.add(con.execute(f"SELECT {mean('x')} FROM (VALUES {rows}) t(x)").fetchone())
+        found.add(con.execute(f"SELECT ordered_mean(x) FROM (VALUES {rows}) t(x)").fetchone())
     assert len(found) == 1
-    nothing = f"SELECT {mean('x')} FROM (VALUES (CAST(NULL AS DOUBLE))) t(x)"
+    nothing = "SELECT ordered_mean(x) FROM (VALUES (CAST(NULL AS DOUBLE))) t(x)"
     assert con.execute(nothing).fetchone() == (None,)

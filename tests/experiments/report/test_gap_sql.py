@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from experiments.report.database import SIZES, ask, define_comparisons
+from experiments.report.database import SIZES, ask, define_tables
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from tests.experiments.report.synthetic import plan
 
@@ -75,7 +75,8 @@ def test_sizes_come_from_any_row_of_the_problem(read: Callable[..., Any]) -> Non
         plan("B", "old", 4.0, bound=3.0, bound_of="problem", load_distance=4.0, **minimal),
     ]
     con = read(rows).con
-    define_comparisons(con)
+    define_tables(con, "graded")
+    define_tables(con, "compared")
     found = ask(con, "SELECT instance, contestant, gap_bound FROM compared ORDER BY ALL")
     gaps = {(row["instance"], row["contestant"]): row["gap_bound"] for row in found}
     assert gaps == {
