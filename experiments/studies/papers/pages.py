@@ -8,8 +8,6 @@ stored alone.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import re
 import shutil
@@ -85,8 +83,7 @@ def page_of(paper: str, root: Path = PAPERS) -> str:
 
     `paper`, `root`: as for `collect`.
     """
-    package = importlib.import_module(f"experiments.studies.papers.{_folder(paper)}")
-    parts = ["# " + inspect.cleandoc(package.__doc__ or paper)]
+    parts = ["# " + (PAPERS / _folder(paper) / "head.md").read_text(encoding="utf-8").rstrip()]
     if _has_claims(paper):
         parts.append(claims_section(_folder(paper), f"{paper}-claims.csv", root))
     figures = find_figures(paper)
