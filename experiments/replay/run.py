@@ -12,16 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Required
+from typing import Any
 
 import numpy as np
-from pydantic import AfterValidator, Field, Strict, TypeAdapter
 
-from experiments.documents import Flag, Many, table_type
 from experiments.replay.periods import check_periods
-from optim.errors import InvalidInput, Problem, raise_any
+from optim.errors import InvalidInput, Problem
 from optim.figures.measures import distance_of_loads
-from optim.format.document import Fault, check
 from optim.format.instance import Instance
 from optim.format.tables import Floats, Limits
 from optim.referee import evaluate_indices
@@ -335,27 +332,32 @@ class ReplayFolder:
     def load(self, policy: str) -> Progressed:
         """Return how far a policy is.
 
-        Raises `InvalidInput`: what is stored is damaged.
+        Raises `InvalidInput`: what is stored is not what `save` wrote.
         """
         path = self._state_path(policy)
         if not path.is_file():
             return Progressed([], [], None)
         try:
-            try:
-                content = json.loads(read_bytes(path))
-            except (ValueError, RecursionError):
-                content = None
-            return Progressed(*read_stored(content, policy))
-        except InvalidInput as error:
+            content = json.loads(read_bytes(path))
+            sha256 = content.pop("sha256")
+        except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
+            content, sha256 = None, ""
+        reason = ""
+        if content is None or content.get("policy") != policy:
+            reason = f"is no state of the policy {policy}"
+        elif sha256 != _hash(content):
+            reason = f"is not as it was written for the policy {policy}"
+        if reason:
             remedy = "remove it to begin this policy anew, or choose another folder"
-            problems = [replace(problem, remedy=remedy) for problem in error.problems]
-            raise InvalidInput(problems, str(path)) from None
+            raise InvalidInput(Problem(str(path), None, reason, remedy))
+        return Progressed(content["rows"], content["seconds"], _state(content["state"]))
 
     def save(self, policy: str, progressed: Progressed) -> None:
-        """Store rows and state of a policy, both or neither."""
+        """Store rows and state of a policy, both or neither, with their hash."""
         assert progressed.state is not None
         content = {"policy": policy, **vars(progressed), "state": _state_dict(progressed.state)}
-        write_atomic(self._state_path(policy), json.dumps(content, ensure_ascii=False))
+        whole = content | {"sha256": _hash(content)}
+        write_atomic(self._state_path(policy), json.dumps(whole, ensure_ascii=False))
 
     def _state_path(self, policy: str) -> Path:
         name = "".join(c if c.isalnum() or c in "-_" else "_" for c in policy)[:60]
@@ -377,107 +379,20 @@ def _state_dict(state: State) -> dict[str, Any]:
     }
 
 
-_MOST = (1 << 53) - 1
-
-Whole = Annotated[int, Strict(), Field(ge=-_MOST, le=_MOST)]
-Index = Annotated[int, Strict(), Field(ge=0, le=_MOST)]
-Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-Share = Annotated[Number, Field(ge=0, le=1)]
-Text = Annotated[str, Strict()]
-
-_CELLS = {"string": Text, "int64": Whole, "float64": Number | None, "bool": Flag | None}
-_LATER = {"collocation_factor_next", "objective", "bound"}
-"""Columns that replays of older versions lack."""
-
-_KINDS: dict[str, Any] = {name: _CELLS[kind] for name, kind in COLUMNS.items()}
-_ROW = table_type("Row", **{n: k if n in _LATER else Required[k] for n, k in _KINDS.items()})
-_CLUSTER = table_type(
-    "Cluster",
-    ids=Required[Many[Text]],
-    base=Required[tuple[Index, ...]],
-    leaving=Required[tuple[Flag, ...]],
-)
-_STATE = table_type(
-    "State",
-    cluster=Required[Annotated[_CLUSTER, AfterValidator(lambda table: _cluster(table))]],
-    places=Required[list[Index]],
-    second=list[Index] | None,
-    share=list[Share] | None,
-    merge=list[Number] | None,
-    start_load=Required[Number],
-    remembered=Required[dict[str, Any]],
-)
-_STORED: TypeAdapter[dict[str, Any]] = TypeAdapter(
-    table_type(
-        "Stored",
-        policy=Required[Text],
-        rows=Required[Many[_ROW]],  # type: ignore[valid-type]
-        seconds=Required[list[Number]],
-        state=Required[Annotated[_STATE, AfterValidator(lambda table: _state(table))]],
-    )
-)
+def _state(content: dict[str, Any]) -> State:
+    """Return the state that `_state_dict` made a document of."""
+    cluster = Cluster(*(tuple(content["cluster"][name]) for name in ("ids", "base", "leaving")))
+    deployment = Deployment.whole(np.array(content["places"], dtype=np.int64))
+    if content["second"] is not None:
+        both = np.column_stack([deployment.node, np.array(content["second"], dtype=np.int64)])
+        deployment = Deployment(both, np.array(content["share"]))
+    if content["merge"] is not None:
+        deployment = replace(deployment, merge=np.array(content["merge"]))
+    return State(cluster, deployment, content["start_load"], content["remembered"])
 
 
-def read_stored(content: Any, policy: str) -> tuple[list[dict[str, Any]], list[float], State]:
-    """Return rows, seconds of planning and state of a policy.
-
-    Raises `InvalidInput`: with everything that is wrong.
-    """
-    if not isinstance(content, dict) or content.get("policy") != policy:
-        raise_any([Problem("$", None, f"is no state of the policy {policy}")])
-    problems: list[Problem] = []
-    table = check(_STORED, content, problems)
-    raise_any(problems)
-    assert table is not None
-    rows = content["rows"]  # as they are: 5 and 5.0 are not the same text in a file of rows
-    problems += [
-        Problem(f"rows[{number}]", None, f"is not the row of {policy} for period {number}")
-        for number, row in enumerate(rows)
-        if (row["policy"], row["period"]) != (policy, number)
-    ]
-    problems += _of_length("seconds", table["seconds"], len(rows))
-    raise_any(problems)
-    return rows, table["seconds"], table["state"]
-
-
-def _cluster(table: dict[str, Any]) -> Cluster:
-    ids = table["ids"]
-    problems = [p for n in ("base", "leaving") for p in _of_length(n, table[n], len(ids))]
-    if len(set(ids)) < len(ids):
-        problems.append(Problem("ids", None, "holds a name twice"))
-    if problems:
-        raise Fault(problems=problems)
-    return Cluster(**table)
-
-
-def _state(table: dict[str, Any]) -> State:
-    cluster, places = table["cluster"], table["places"]
-    second, share, merge = (table.get(name) for name in ("second", "share", "merge"))
-    problems = [
-        Problem(f"{name}[{i}]", node, f"is no node: there are {len(cluster)}")
-        for name, nodes in (("places", places), ("second", second or ()))
-        for i, node in enumerate(nodes)
-        if node >= len(cluster)
-    ]
-    problems += _of_length("merge", merge, len(cluster))
-    problems += _of_length("second", second, len(places))
-    problems += _of_length("share", share, len(places))
-    if (second is None) != (share is None):
-        problems.append(Problem("share", None, "goes with second: both, or neither"))
-    if problems:
-        raise Fault(problems=problems)
-    deployment = Deployment.whole(np.array(places, dtype=np.int64))
-    if second is not None:
-        both = np.column_stack([deployment.node, np.array(second, dtype=np.int64)])
-        deployment = Deployment(both, np.array(share))
-    deployment = replace(deployment, merge=None if merge is None else np.array(merge))
-    return State(cluster, deployment, table["start_load"], table["remembered"])
-
-
-def _of_length(name: str, values: Any, length: int) -> list[Problem]:
-    if values is None or len(values) == length:
-        return []
-    return [Problem(name, None, f"holds {len(values)} values, not {length}")]
+def _hash(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 # -- a recording, replayed period after period -----------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,34 +114,22 @@ def test_a_state_file_of_something_else(content: str | bytes, stored: Path) -> N
     assert "is no state of the policy a" in refused(stored, content)
 
 
-@pytest.mark.parametrize(
-    ("where", "value", "reason"),
-    [
-        ("rows", [], "rows: [] is empty"),
-        ("rows", [{}], "rows[0].policy is missing"),
-        ("rows", [row("a"), row("a")], "rows[1] is not the row of a for period 1"),
-        ("rows", [row("a", nodes="many")], "rows[0].nodes: 'many' must be a whole number"),
-        ("seconds", [], "seconds holds 0 values, not 1"),
-        ("seconds", [float("nan")], "seconds[0]: nan must be a finite number"),
-        ("state", None, "state must be an object, not null"),
-        ("state", {}, "state.cluster is missing"),
-        ("state.cluster.ids", ["n", "n"], "state.cluster.ids holds a name twice"),
-        ("state.cluster.base", [0], "state.cluster.base holds 1 values, not 2"),
-        ("state.places", [0, 2], "state.places[1]: 2 is no node: there are 2"),
-        ("state.places", 5, "state.places: 5 must be a list, not a number"),
-        ("state.second", [0], "state.second holds 1 values, not 2"),
-        ("state.share", [0.5, 1.5], "state.share[1]: 1.5 must be at most 1"),
-        ("state.share", None, "state.share goes with second"),
-        ("state.merge", [1.0], "state.merge holds 1 values, not 2"),
-        ("state.remembered", 5, "state.remembered: 5 must be an object"),
-        ("state.start_load", None, "state.start_load must be a number, not null"),
-    ],
-)
-def test_a_state_file_that_is_damaged(where: str, value: Any, reason: str, stored: Path) -> None:
-    content = json.loads(gzip.decompress(stored.read_bytes()))
-    *parents, last = where.split(".")
-    table = content
-    for parent in parents:
-        table = table[parent]
-    table[last] = value
-    assert reason in refused(stored, json.dumps(content))
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each object or list of a document with each of its keys or indices."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places(value[key])
+
+
+def test_a_state_file_that_was_changed_anywhere(stored: Path) -> None:
+    text = gzip.decompress(stored.read_bytes())
+    count = sum(1 for _ in places(json.loads(text)))
+    assert count > 40
+    for number in range(count):
+        content = json.loads(text)
+        table, key = list(places(content))[number]
+        table[key] = 7 if table[key] != 7 else 8
+        assert "the policy a" in refused(stored, json.dumps(content))
+    stored.write_bytes(gzip.compress(text))
+    assert ReplayFolder(stored.parent.parent).load("a").seconds == [0.5]
