@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heuristics.elastic.gma import board_of
+from formulations.elastic.problem import fixed_nodes
+from heuristics.elastic.gma import task_order
 from optim.kernels.place_rules import placing_masks
 from optim.methods.registry import Method, Outcome
 from optim.referee import Termination
@@ -39,14 +40,14 @@ def slot_nodes(instance: Instance) -> NDArray[np.int64]:
 
 def run_even(instance: Instance, request: Request) -> Outcome:
     """Deal the tasks out; those for which there is no slot stay unplaced."""
-    board = board_of(instance)
+    kind, _, target = placing_masks(instance)
     places = slot_nodes(instance)
-    node = board.fixed.astype(np.int32)
+    node = fixed_nodes(kind, target).astype(np.int32)
     turn = 0
-    for t in board.order:
+    for t in task_order(instance):
         if node[t] >= 0 or not len(places):
             continue
-        may = board.target[board.kind[t]]
+        may = target[kind[t]]
         for step in range(len(places)):
             place = places[(turn + step) % len(places)]
             if may[place]:

@@ -14,16 +14,15 @@ Algorithm 1, doi:10.1109/SOSE.2014.40.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from formulations.elastic.problem import fixed_nodes
-from optim.figures.measures import node_loads, slack
+from optim.figures.measures import link_loads, node_loads
 from optim.format.traffic import topological_order
-from optim.kernels.place_rules import placing_masks, placing_room
+from optim.kernels.place_rules import link_room, placing_masks, placing_room
+from optim.kernels.repair import two_tasks
 from optim.methods.reduce import shuffled_evenly
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee import Termination
@@ -34,44 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats, Ints
     from optim.methods.registry import Request
-
-# What the Elastic Allocator's methods place on: order, fixed operators, room, links.
-#
-# Running queries are tasks with one node to go to; they stand before anything is placed.
-
-
-@dataclass(frozen=True, eq=False)
-class Board:
-    """An instance as the allocator sees it."""
-
-    order: NDArray[np.int64]  # (T,) tasks in the order in which they are taken.
-    fixed: NDArray[np.int64]  # (T,) node of each running task, -1 for those to place.
-    #: (T,) kind of restriction; (K, N) nodes a kind may be put on.
-    kind: Ints
-    target: Bools
-    room: Floats  # (N, R) load that may be placed, half of the referee's tolerance included.
-    #: Links of each node, CSR form.
-    link_indptr: NDArray[np.int64]
-    link_of: NDArray[np.int64]
-    link_room: Floats  # (L,) traffic a link may carry, background included.
-
-
-def board_of(instance: Instance) -> Board:
-    """Lay out an instance for the allocator."""
-    kind, _, target = placing_masks(instance)
-    indptr, link_of = links_of_nodes(instance)
-    return Board(
-        order=task_order(instance),
-        fixed=fixed_nodes(kind, target),
-        kind=kind,
-        target=target,
-        room=placing_room(instance),
-        link_indptr=indptr,
-        link_of=link_of,
-        link_room=link_room(instance),
-    )
 
 
 def task_order(instance: Instance) -> NDArray[np.int64]:
@@ -102,39 +64,31 @@ def links_of_nodes(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.in
     return indptr, link[order].astype(np.int64)
 
 
-def link_room(instance: Instance) -> Floats:
-    """(L,) traffic a link may carry, background included, half the referee's tolerance added."""
-    bound = instance.links.capacity * instance.limits.max_link_utilisation
-    return np.asarray(bound + 0.5 * slack(bound), dtype=np.float64)
-
-
 _NAMED = 20
 
 
 class Allocation:
     """An allocation in the making: where operators stand, and what nodes and links carry."""
 
-    def __init__(
-        self, instance: Instance, board: Board, objective: int, num_classes: int = 3
-    ) -> None:
-
-        self.instance, self.board, self.objective = instance, board, objective
-        self.num_classes = num_classes
-        placed = board.fixed.astype(np.int32)
+    def __init__(self, instance: Instance, objective: int, num_classes: int = 3) -> None:
+        self.instance, self.objective, self.num_classes = instance, objective, num_classes
+        kind, _, target = placing_masks(instance)
+        fixed = fixed_nodes(kind, target)
+        placed = fixed.astype(np.int32)
         self.state = State(
-            board.fixed.copy(),
+            fixed.copy(),
             node_loads(instance, placed),
             np.bincount(placed[placed >= 0], minlength=instance.num_nodes),
-            running_traffic(instance, placed),
-            np.zeros(len(board.link_room), dtype=np.bool_),
+            link_loads(instance, placed),
+            np.zeros(len(instance.links.ids), dtype=np.bool_),
         )
         starts, partner, rate = instance.partners
         self.fixed = Fixed(
-            board.order, board.fixed, board.kind, board.target, instance.tasks.load,
+            task_order(instance), fixed, kind, target, instance.tasks.load,
             starts.astype(np.int64), partner.astype(np.int64), rate,
-            instance.nodes.capacity[:, 0].copy(), board.room + instance.nodes.background,
-            instance.open_nodes, board.link_indptr, board.link_of, instance.links.capacity,
-            board.link_room,
+            instance.nodes.capacity[:, 0].copy(),
+            placing_room(instance) + instance.nodes.background, instance.open_nodes,
+            *links_of_nodes(instance), instance.links.capacity, link_room(instance),
         )  # fmt: skip
 
     def run_pass(self) -> int:
@@ -150,13 +104,13 @@ class Allocation:
 
         A task that may go nowhere stays without a node.
         """
-        board = self.board
-        tail = [int(t) for t in board.order if self.state.node[t] < 0]
+        fixed = self.fixed
+        tail = [int(t) for t in fixed.order if self.state.node[t] < 0]
         if not tail:
             return tail
         weight, taken = self.classes(), np.zeros(self.instance.num_nodes, dtype=np.int64)
         for t in tail:
-            may = np.flatnonzero(board.target[board.kind[t]])
+            may = np.flatnonzero(fixed.target[fixed.kind[t]])
             if not len(may):
                 continue
             light = may[weight[may] == weight[may].min()]
@@ -166,33 +120,12 @@ class Allocation:
         return tail
 
 
-def running_traffic(instance: Instance, node: Ints) -> Floats:
-    """(L,) background + traffic between running tasks that crosses each link.
-
-    Traffic with a task that has no node yet is nowhere.
-    """
-    links, (u, v, rate) = instance.links, instance.pairs
-    loads = links.background.copy()
-    between = (node[u] >= 0) & (node[v] >= 0) & (node[u] != node[v])
-    if not between.any():
-        return loads
-    here, there, rate = node[u[between]], node[v[between]], rate[between]
-    behind = np.zeros(instance.num_nodes, dtype=np.bool_)
-    for i, (start, stop) in enumerate(pairwise(links.node_indptr)):
-        members = links.node_indices[start:stop]
-        behind[members] = True
-        loads[i] += rate[behind[here] != behind[there]].sum()
-        behind[members] = False
-    return loads
-
-
 def run(instance: Instance, request: Request) -> Outcome:
     """Allocate; a time limit stands for the paper's t_max and is looked at between passes."""
     request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
-    board = board_of(instance)
     objective = _CODES[request.objective or METHOD.objective]
-    allocation = Allocation(instance, board, objective, request.options["classes"])
+    allocation = Allocation(instance, objective, request.options["classes"])
     built = time.perf_counter() - began
     passes, left = 0, True
     while left and passes < request.options["max_passes"]:
@@ -232,20 +165,9 @@ def overloaded(instance: Instance) -> list[str]:
 
 
 def warm_up() -> None:
-    """Compile the kernels, or load them from the cache, on a tiny job."""
-    from optim.format.instance import Instance
-
-    tiny = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "tiny",
-            "nodes": [{"id": "n", "capacity": {"cpu": 1}}, {"id": "m", "capacity": {"cpu": 1}}],
-            "tasks": [{"id": "t", "load": {"cpu": 1}}, {"id": "u", "load": {"cpu": 1}}],
-            "traffic": [["t", "u", 1]],
-        }
-    )
+    """Compile the kernels, or load them from the cache, on two tasks."""
     for code in _CODES.values():
-        allocation = Allocation(tiny, board_of(tiny), code)
+        allocation = Allocation(two_tasks(), code)
         allocation.run_pass()
         allocation.classes()
 

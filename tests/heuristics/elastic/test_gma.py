@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from heuristics.elastic.gma import Allocation, board_of, task_order
+from heuristics.elastic.gma import Allocation, task_order
 from optim import Instance, InvalidInput, solve
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import node_loads
@@ -60,7 +60,7 @@ def row(**parts: object) -> Instance:
 def test_its_books_are_the_referees(seed: int) -> None:
     instance = random_instance(seed)
     for objective in (0, 1, 2):
-        allocation = Allocation(instance, board_of(instance), objective)
+        allocation = Allocation(instance, objective)
         figures = []
         for _ in range(100):
             changed = allocation.run_pass()
@@ -95,7 +95,7 @@ def test_what_is_not_best_effort_keeps_every_rule(seed: int) -> None:
     assert result.plan is not None
     assert result.evaluation is not None
     tail = [note for note in result.notes if note.startswith("best effort")]
-    running = bool((board_of(instance).fixed >= 0).any())
+    running = bool((Allocation(instance, 0).fixed.fixed >= 0).any())
     links = instance.links
     background = (instance.headroom < 0).any() or (links.background > links.capacity).any()
     if not tail and not running and not background:
@@ -156,7 +156,7 @@ def test_light_nodes_come_first_among_equals() -> None:
 def test_classes(use: float, wanted: int) -> None:
     busy = nodes(3, capacity={"cpu": 1000}, background={"cpu": 1000 * use})
     instance = row(nodes=busy)
-    assert Allocation(instance, board_of(instance), 0).classes().tolist() == [wanted] * 3
+    assert Allocation(instance, 0).classes().tolist() == [wanted] * 3
 
 
 def test_bandwidth_makes_a_node_heavy_too() -> None:
@@ -165,7 +165,7 @@ def test_bandwidth_makes_a_node_heavy_too() -> None:
         for i in (1, 2, 3)
     ]
     instance = row(links=links)
-    allocation = Allocation(instance, board_of(instance), 0)
+    allocation = Allocation(instance, 0)
     assert allocation.classes().tolist() == [2, 0, 0]
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from experiments.generators import generate
 from experiments.generators.kinds import instance as built
 from experiments.studies.papers.tables import certified_of
-from heuristics.elastic.gma import Allocation, board_of, overloaded
+from heuristics.elastic.gma import Allocation, overloaded
 from optim import Instance, solve
 from optim.format.tables import Floats
 from optim.referee import Result, evaluate_indices
@@ -241,11 +241,11 @@ def classes(seed: int, classes: Sequence[int]) -> Iterator[Row]:
 def best_effort(workload: int, seed: int) -> Row:
     """Return how even light nodes get operators where t_max is over at once."""
     instance = cluster_at(workload, seed, uplink=UPLINK)
-    board = board_of(instance)
-    light = Allocation(instance, board, 0).classes() == 0
+    allocation = Allocation(instance, 0)
+    light = allocation.classes() == 0
     row, result = run(instance, FILL, max_passes=0)
     # what runs already stands on its node; only the query's operators are dealt out
-    node = nodes_of(instance, result)[board.fixed < 0]
+    node = nodes_of(instance, result)[allocation.fixed.fixed < 0]
     each = np.bincount(node, minlength=len(light))[light]
     return {
         "operators": len(node),
