@@ -390,7 +390,6 @@ def _method(allocation: str, mapping: str) -> Method:
         needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),
         forms=frozenset({Form.SLOTS}),
         options=(_SLOTS, *_OF_MAPPING[mapping]),
-        constants={"vms_per_rack": "all"} | ({"thread_use": "auto"} if mapping == "rsm" else {}),
         # by LSA's booking, taken literally, the last bundle may need less than the model says
         promises_feasibility=(allocation, mapping) == ("mba", "sam"),
     )

@@ -19,7 +19,6 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import resolve_name
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from optim.errors import InvalidInput, Problem, meant
@@ -366,7 +365,6 @@ def read_options(
     *,
     where: str = "--option {}",
     noun: str = "option",
-    constants: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return options as their types, defaults filled in; all problems are reported together.
 
@@ -374,7 +372,6 @@ def read_options(
     `given`: values by name, or pairs of them as a command line has them.
     `where`: path of an option in an error, its name for the braces.
     `noun`: what an option is called there.
-    `constants`: options of earlier versions, and the value that they always have now.
     Raises `InvalidInput`: an option is unknown, given twice, or has a value that does not do.
     """
     by_name = {option.name: option for option in options}
@@ -383,10 +380,7 @@ def read_options(
     problems: list[Problem] = []
     for name, value in given.items() if isinstance(given, Mapping) else given:
         path = where.format(name)
-        if name in constants:
-            reason = f"is no longer an {noun} of {owner}: it is always {constants[name]}"
-            problems.append(Problem(path, value, reason, "leave it out"))
-        elif name not in by_name:
+        if name not in by_name:
             remedy = meant(name, by_name, f"{noun}s:") if by_name else "it has none"
             problems.append(Problem(path, None, f"is no {noun} of {owner}", remedy))
         elif name in seen:

@@ -258,7 +258,6 @@ METHOD = Method(
         ),
         Option("break_symmetry", "bool", True, "compact form: number identical nodes"),
     ),
-    constants={"most_patterns": MOST_PATTERNS, "most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     takes_warm_start=True,

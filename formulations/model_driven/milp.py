@@ -713,7 +713,6 @@ METHOD = Method(
         ),
         Option("traffic", "bool", True, "minimise the traffic between machines, too"),
     ),
-    constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
 )

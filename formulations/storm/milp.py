@@ -21,7 +21,6 @@ import numpy as np
 from formulations.storm.problem import storm_jobs
 from formulations.storm.search import Start, feasible_start
 from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS, LINEAR_ONLY
-from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
 from optim.methods.reduce import emptied_or_any, lowered
@@ -332,11 +331,6 @@ METHOD = Method(
             choices=FORMS,
         ),
     ),
-    constants={
-        "second_level": True,
-        "most_patterns": MOST_PATTERNS,
-        "most_products": MOST_PRODUCTS,
-    },
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     promises_feasibility=True,

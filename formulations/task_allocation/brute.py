@@ -429,6 +429,5 @@ METHOD = Method(
     | {Form.DISTANCE, Form.SLOTS, Form.SLOT_COUNT, Form.SLOT_SETS, Form.RESTARTS}
     | {Form.TASK_COUNT}
     | MEASURED,
-    constants={"max_assignments": MOST_ASSIGNMENTS, "merge_tasks": True},
     starts=STARTS,
 )

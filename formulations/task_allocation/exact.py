@@ -190,7 +190,6 @@ METHOD = Method(
             minimum=1,
         ),
     ),
-    constants={"node_budget": NODE_BUDGET},
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     takes_warm_start=True,

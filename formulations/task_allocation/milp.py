@@ -28,7 +28,6 @@ from formulations.task_allocation.common import (
 from formulations.task_allocation.model import (
     CONTINUOUS_FIGURES,
     LINEAR_FIGURES,
-    MOST_PRODUCTS,
     OTHERS,
     SCALED_TOTAL,
     TRAFFIC_FIGURES,
@@ -446,7 +445,6 @@ IMC_MILP = Method(
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
     forms=KNOWN_FORMS | LINEAR_FORMS | {Form.LOCAL_FIRST},
     options=(_ORDER,),
-    constants={"most_products": MOST_PRODUCTS},
     solvers=_SOLVERS,
     default_solver="highs",
     takes_warm_start=True,

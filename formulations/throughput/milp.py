@@ -483,7 +483,6 @@ METHOD = Method(
     source="ours; the objective of Karimov et al., ICDE 2018",
     needs=("tasks", "nodes", "bounded_rate"),
     forms=KNOWN_FORMS | {Form.SETS, Form.NODE_COUNT},
-    constants={"most_products": MOST_PRODUCTS},
     solvers=("highs", "scip", "cbc"),
     default_solver="highs",
     takes_warm_start=True,

@@ -307,7 +307,6 @@ METHOD = Method(
     source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
     needs=("tasks", "nodes", "traffic"),
     forms=PUBLISHED | {Form.LOCAL_FIRST},
-    constants={"part_load_step": PART_LOAD_STEP},
     options=(
         Option(
             "score_factor",

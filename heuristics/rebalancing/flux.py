@@ -87,7 +87,6 @@ METHOD = Method(
     source="Shah et al. 2003, as in Madsen, Zhou, Cao 2016, sections 2.2 and 5.1",
     needs=("tasks", "nodes"),
     forms=LOADS | {Form.NODE_FLOOR, Form.BUDGET, Form.LOCAL_FIRST},
-    constants={"passes": "as many as help"},
     promises_feasibility=False,
 )
 

@@ -170,7 +170,6 @@ METHOD = Method(
             maximum=1000,
         ),
     ),
-    constants={"preset": "deterministic"},
 )
 
 

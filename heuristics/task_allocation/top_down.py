@@ -96,7 +96,6 @@ METHOD = Method(
         ),
         *RELAXATIONS,
     ),
-    constants={"host_walk": "all"},
 )
 
 

@@ -270,13 +270,6 @@ class Request:
     model: str | Path | None = None
     write: Callable[[Callable[[Instance], Instance]], None] | None = None
 
-    @property
-    def hand(self) -> Incumbents:
-        """What `incumbents` was called before version 0.3.0; goes with the next version."""
-        warning = "Request.hand is Request.incumbents since streamplace 0.3.0"
-        warnings.warn(warning, DeprecationWarning, stacklevel=2)
-        return self.incumbents
-
     def rewritten(self, change: Callable[[Instance], Instance]) -> None:
         """Have the model written anew, of a changed instance: the one that is solved from now."""
         if self.write is not None:
@@ -422,8 +415,6 @@ class Method:
         only names those and no forms.
     options, solvers, default_solver
         Its options; back ends it runs on.
-    constants
-        Options of earlier versions, which are refused, and the value that they always have now.
     promises_feasibility
         Whether every plan it returns keeps the rules it honours.
     takes_warm_start
@@ -457,7 +448,6 @@ class Method:
     forms: frozenset[Form] = frozenset()
     honours: frozenset[str] = _USUAL
     options: tuple[Option, ...] = ()
-    constants: Mapping[str, object] = field(default_factory=dict, hash=False)
     solvers: tuple[str, ...] = ()
     default_solver: str | None = None
     promises_feasibility: bool = True
@@ -535,7 +525,7 @@ class Method:
         InvalidInput
             An option is unknown or has a wrong value.
         """
-        return read_options(self.name, self.options, values, constants=self.constants)
+        return read_options(self.name, self.options, values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace methods --json`` lists."""

@@ -314,7 +314,6 @@ METHOD = Method(
             choices=("first", "soft", "hard"),
         ),
     ),
-    constants={"candidates": "all", "spread": 6},
     solvers=("cbc", "highs", "scip", "cp-sat"),
     default_solver="highs",
     promises_feasibility=True,

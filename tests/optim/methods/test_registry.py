@@ -17,8 +17,6 @@ from optim.methods.registry import (
     NEEDS,
     Method,
     Outcome,
-    Request,
-    all_methods,
     get_method,
     method_names,
 )
@@ -97,27 +95,11 @@ def test_slots_that_are_none_are_refused(register: Register) -> None:
         solve(instance(), "theirs")
 
 
-@pytest.mark.parametrize(
-    ("method", "option"),
-    [(method.name, option) for method in all_methods() for option in method.constants],
-)
-def test_options_that_are_constants_now_are_refused_with_their_value(
-    method: str, option: str
-) -> None:
-    constant = get_method(method).constants[option]
-    with pytest.raises(InvalidInput, match=f"no longer an option.*always {constant}.*leave it out"):
-        get_method(method).read_options({option: constant})
-    assert option not in {known.name for known in get_method(method).options}
-
-
 def test_what_may_be_needed_can_be_looked_for() -> None:
     assert NEEDS.keys() == choose._MISSING.keys()
 
 
 def test_names_of_earlier_versions_are_still_there_and_say_what_they_are_now() -> None:
-    request = Request()
-    with pytest.warns(DeprecationWarning, match=r"Request\.hand is Request\.incumbents"):
-        assert request.hand is request.incumbents
     method, reason = get_method("plan-search"), {"slots_used": "it is of slots"}
     with pytest.warns(DeprecationWarning, match=r"Method\(unable=\) is Method\(why_not=\)"):
         assert replace(method, unable=reason).why_not == reason
