@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
 
 
-def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tuple[Ints, int]:
+def flux_placement(problem: BalanceProblem) -> tuple[Ints, int]:
     """Return the placement Flux makes and the number of passes it took.
 
     Heterogeneous nodes are sorted by load / weight; the pair's variance is that of load / weight,
@@ -42,12 +42,10 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
 
     A leaving node should carry nothing: its deviation counts from 0, so it stands among the first
     senders, and it never receives.
-
-    `max_passes`: passes over all pairs of nodes.
     """
     state = state_of(problem, problem.home)
     state.deviation[problem.leaving] = problem.base_load[problem.leaving]
-    passes = flux(fixed_part(problem), state, writable(problem.weight), max_passes)
+    passes = flux(fixed_part(problem), state, writable(problem.weight))
     return state.place, int(passes)
 
 
@@ -96,18 +94,17 @@ ROUNDING = 1e-12
 
 
 @kernel
-def flux(fixed: Any, state: Any, weight: Any, max_passes: Any) -> Any:
+def flux(fixed: Any, state: Any, weight: Any) -> Any:
     """Move key groups, in place, and return the number of passes.
 
     `fixed`, `state`: the problem, and where its key groups are: at home. A key group moves at most
         once.
     `weight`: (N,) capacity weight.
-    `max_passes`: passes over all pairs.
     """
     passes, some = 0, len(fixed.load) > 0
     rounding = ROUNDING * (np.abs(fixed.share).max() + 1.0)
     free = len(fixed.copies) > 0  # of key groups without a current node no budget counts the moves
-    while some and (free or not is_spent(fixed, state)) and passes < max_passes:
+    while some and (free or not is_spent(fixed, state)):
         passes += 1
         senders = np.argsort(-state.deviation / weight, kind="mergesort")
         receivers = senders[::-1]

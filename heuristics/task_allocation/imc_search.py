@@ -122,12 +122,12 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
     """Yield placements to start from, feasible or not."""
     from heuristics.task_allocation.partition import cuts
     from optim.format.traffic import MAX_PAIRS
-    from optim.kernels.first_fit import first_fit_decreasing
+    from optim.kernels.first_fit import packings
 
     yield from incumbent.given_starts()
     chosen = incumbent.request.options["start"]
     if chosen == "packing" or instance.flows.num_pairs > MAX_PAIRS:
-        yield first_fit_decreasing(instance)
+        yield next(packings(instance))
         return
     yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)
 

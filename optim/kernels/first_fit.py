@@ -8,7 +8,7 @@ bin packing.
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats, Ints
 
 
-Rule = Literal["first", "best", "worst"]
-_RULES: tuple[Rule, ...] = ("first", "best", "worst")
+FIRST, BEST, WORST = 0, 1, 2
+"""The first node that fits, the one with least room left (scaled, all resources), with most."""
 
 
 def task_sizes(instance: Instance) -> Floats:
@@ -46,40 +46,30 @@ def task_sizes(instance: Instance) -> Floats:
     return share.max(axis=1)
 
 
-def first_fit_decreasing(
-    instance: Instance, rule: Rule = "first", *, restricted_first: bool = True
-) -> Ints:
-    """Place the tasks by decreasing size, each on the first node where it fits.
+def packings(instance: Instance) -> Iterator[Ints]:
+    """Yield (T,) placements by several orders and rules, the plain first-fit decreasing first.
 
     Capacities with utilisation limits and background, allowed nodes and leaving nodes are
     respected; lower load bounds, links, slots and migration budgets are not looked at.
 
-    `rule`: ``first`` node by index that fits; ``best``: with least room left (scaled, summed over
-        resources); ``worst``: with most, which spreads the load.
-    `restricted_first`: take tasks with few allowed nodes before all others.
-    Returns (T,) node of each task, -1 where none fits.
-    """
-    return _pack(instance, task_sizes(instance), rule, restricted_first)
-
-
-def packings(instance: Instance) -> Iterator[Ints]:
-    """Yield (T,) placements by several orders and rules, the plain first-fit decreasing first.
-
     A task that fits nowhere has -1. The first that has none is as good as any other for a caller
     who only wants everything placed.
     """
-    sizes = task_sizes(instance)
-    orders = [sizes]
+    orders = [task_sizes(instance)]
     orders += [instance.tasks.load[:, r] for r in range(instance.num_resources)]
     if instance.num_resources > 1:
         orders.append(
             instance.tasks.load / np.maximum(instance.total_load, 1e-300) @ _tightness(instance)
         )
+    kind, _, target = placing_masks(instance)
+    load, room = np.array(instance.tasks.load), placing_room(instance)
+    scale = _scale(room)
     constrained = (True, False) if len(instance.tasks.restricted) else (True,)
-    for rule in _RULES:
+    for rule in (FIRST, BEST, WORST):
         for size in orders:
             for restricted_first in constrained:
-                yield _pack(instance, size, rule, restricted_first)
+                order = _order(size, kind, target, restricted_first)
+                yield pack(load, kind, target, room.copy(), order, rule, scale)
 
 
 def _tightness(instance: Instance) -> Floats:
@@ -88,21 +78,6 @@ def _tightness(instance: Instance) -> Floats:
     share = np.zeros(len(room))
     np.divide(instance.total_load, room, out=share, where=np.isfinite(room) & (room > 0))
     return share
-
-
-def _pack(instance: Instance, size: Floats, rule: Rule, restricted_first: bool) -> Ints:
-    kind, _, target = placing_masks(instance)
-    room = placing_room(instance)
-    placed: Ints = pack(
-        np.array(instance.tasks.load),
-        kind,
-        target,
-        room,
-        _order(size, kind, target, restricted_first),
-        _RULES.index(rule),
-        _scale(room),
-    )
-    return placed
 
 
 def _order(size: Floats, kind: Ints, target: NDArray[np.bool_], restricted_first: bool) -> Ints:
@@ -115,9 +90,6 @@ def _scale(room: Floats) -> Floats:
     """(R,) what one unit of each resource counts when rooms are compared; 0 for unbounded ones."""
     total = np.maximum(room, 0.0).sum(axis=0)
     return np.where(np.isfinite(total) & (total > 0), 1.0 / np.where(total > 0, total, 1.0), 0.0)
-
-
-FIRST, BEST, WORST = 0, 1, 2
 
 
 @kernel

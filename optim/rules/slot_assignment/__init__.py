@@ -35,7 +35,7 @@ from optim.rules.slot_assignment.groups import Groups, Restarts, Units, at_once,
 from optim.rules.slot_assignment.search import Least, ToSpread, part_mixed, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
@@ -61,26 +61,20 @@ def slot_slack(instance: Instance) -> Floats:
     return np.asarray(slack_of(instance.nodes.slot_capacity))
 
 
-def assign_slots(
-    instance: Instance,
-    node: Ints,
-    work: int = 200_000,
-    slack: Callable[[Instance], Floats] = slot_slack,
-) -> SlotAssignment:
+def assign_slots(instance: Instance, node: Ints, work: int = 200_000) -> SlotAssignment:
     """Deal the tasks of each node to its slots, or prove that this cannot be.
 
     `node`: (T,) node of each task; those at -1 are left out, but count as tasks that want workers.
     `work`: steps of search before giving up, about a microsecond each.
-    `slack`: what the load of a slot may exceed its capacity by, (R,) or (N, R).
     Returns the same for the same arguments. What is short is of sets over slots where all other
         rules of slots can hold without them.
     """
-    assignment = _assigned(instance, node, work, slack)
+    assignment = _assigned(instance, node, work)
     if instance.limits.max_workers_restarted is not None and assignment.slot is not None:
-        return _within_restarts(instance, node, assignment, work, slack)
+        return _within_restarts(instance, node, assignment, work)
     if assignment.slot is not None or not instance.slot_sets.ids:
         return assignment
-    others = _assigned(without_slot_sets(instance), node, work, slack)
+    others = _assigned(without_slot_sets(instance), node, work)
     if others.slot is None:
         of_slot_sets = tuple(v for v in assignment.shortage if v.rule == "slot_sets")
         proven = assignment.proven or others.proven
@@ -93,14 +87,13 @@ def _within_restarts(
     node: Ints,
     assignment: SlotAssignment,
     work: int,
-    slack: Callable[[Instance], Floats],
 ) -> SlotAssignment:
     """Return an assignment by which few enough workers restart."""
     if not (instance.tasks.node >= 0).any() or len(unknown_slots(instance)):
         return assignment  # nothing restarts, or the rule itself says what is unknown
 
     def assign(changed: Instance, part: int) -> tuple[Ints | None, bool]:
-        one = _assigned(changed, node, part, slack)
+        one = _assigned(changed, node, part)
         return one.slot, one.proven
 
     restarts = Restarts(instance, node, assign)
@@ -119,14 +112,12 @@ def _of_sets(violation: Violation) -> Violation:
     return replace(violation, rule="slot_sets", remark=remark)
 
 
-def _assigned(
-    instance: Instance, node: Ints, work: int, slack: Callable[[Instance], Floats]
-) -> SlotAssignment:
+def _assigned(instance: Instance, node: Ints, work: int) -> SlotAssignment:
     units = Units(instance, node)
     clash = tuple(units.clash())
     if clash:
         return SlotAssignment(None, True, clash)
-    groups = Groups(units, slack(instance))
+    groups = Groups(units, slot_slack(instance))
     sets = [ToSpread(groups, i, members) for i, members in units.spread()]
     clash = (*at_once(groups), *(one.short(one.most) for one in sets if one.most < one.limit))
     if clash:

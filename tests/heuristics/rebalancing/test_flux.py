@@ -61,9 +61,9 @@ def test_biggest_group_that_lowers_the_variance_goes_to_the_least_loaded() -> No
     assert placement.tolist() == [1, 0, 0, 1]
 
 
-def test_one_pass_pairs_first_with_last_and_second_with_second_last() -> None:
-    problem = make_problem([3, 3, 2, 2, 1], [0, 0, 1, 1, 2], 4)
-    placement, _ = flux_placement(problem, max_passes=1)
+def test_a_pass_pairs_first_with_last_and_second_with_second_last() -> None:
+    problem = make_problem([3, 3, 2, 2, 1], [0, 0, 1, 1, 2], 4, max_moves=2)
+    placement, _ = flux_placement(problem)
     # loads 6, 4, 1, 0: node 0 gives a 3 to node 3, node 1 gives a 2 to node 2
     assert placement.tolist() == [3, 0, 2, 1, 2]
 

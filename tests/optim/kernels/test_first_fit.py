@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.format.instance import Instance
-from optim.kernels.first_fit import first_fit_decreasing, packings, task_sizes
+from optim.kernels.first_fit import packings, task_sizes
 from optim.referee import evaluate_indices
 from tests.optim.kernels.cases import problems
 from tests.optim.make import instance as small
@@ -46,22 +46,21 @@ def naive(instance: Instance) -> list[int]:
 )
 def test_equals_the_textbook(loads: list[int], capacities: list[int]) -> None:
     instance = listed([float(v) for v in loads], [float(c) for c in capacities])
-    assert first_fit_decreasing(instance).tolist() == naive(instance)
+    assert next(packings(instance)).tolist() == naive(instance)
 
 
 def test_rules() -> None:
     instance = listed([3, 2], [9, 4, 3])
-    assert first_fit_decreasing(instance).tolist() == [0, 0]
-    assert first_fit_decreasing(instance, "best").tolist() == [2, 1]
-    assert first_fit_decreasing(instance, "worst").tolist() == [0, 0]
-    assert first_fit_decreasing(listed([3, 2], [5, 4]), "worst").tolist() == [0, 1]
+    first, _, best, _, worst, _ = packings(instance)  # each by size and by load
+    assert (first.tolist(), best.tolist(), worst.tolist()) == ([0, 0], [2, 1], [0, 0])
+    *_, spread, _ = packings(listed([3, 2], [5, 4]))
+    assert spread.tolist() == [0, 1]
 
 
 def test_tasks_with_few_choices_go_first() -> None:
     instance = listed([3, 3], [3, 3], t1={"allowed": ["n0"]})
-    assert first_fit_decreasing(instance).tolist() == [1, 0]
-    assert first_fit_decreasing(instance, restricted_first=False).tolist() == [0, -1]
-    assert any((packed >= 0).all() for packed in packings(instance))
+    restricted_first, by_size, *_ = packings(instance)
+    assert (restricted_first.tolist(), by_size.tolist()) == ([1, 0], [0, -1])
 
 
 def test_size_is_the_greatest_share() -> None:
@@ -78,7 +77,7 @@ def test_size_is_the_greatest_share() -> None:
 def test_without_capacities_sizes_are_loads() -> None:
     made = small(nodes=[{"id": "n"}])
     assert task_sizes(made).tolist() == [2, 2, 4, 4]
-    assert first_fit_decreasing(made).tolist() == [0, 0, 0, 0]
+    assert next(packings(made)).tolist() == [0, 0, 0, 0]
 
 
 @given(problems())
@@ -98,7 +97,7 @@ def test_permuted_tasks_give_the_same_packing() -> None:
     instance = listed(loads.tolist(), [60.0] * 10)
     order = rng.permutation(29)
     other = listed(loads[order].tolist(), [60.0] * 10)
-    first, second = first_fit_decreasing(instance), first_fit_decreasing(other)
+    first, second = next(packings(instance)), next(packings(other))
     assert first[order].tolist() == second.tolist()
 
 

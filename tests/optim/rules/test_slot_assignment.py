@@ -183,13 +183,6 @@ def test_a_search_finds_what_first_fit_does_not_and_says_so_without_work() -> No
     assert violation.needed > violation.available == 2
 
 
-def test_the_slack_is_the_callers() -> None:
-    case = made([{"id": "n1", "slots": 1, "slot_capacity": {"cpu": 10}}], [(None, 5.1)] * 2)
-    assert assign_slots(case, at(0, 0)).slot is None
-    found = assign_slots(case, at(0, 0), slack=lambda _: np.array([0.3]))
-    assert found.slot is not None and found.slot.tolist() == [0, 0]
-
-
 def test_loads_that_just_fit_in_decimals() -> None:
     case = made([{"id": "n1", "slots": 1, "slot_capacity": {"cpu": 0.3}}], [(None, 0.1)] * 3)
     assert kept(case, at(0, 0, 0), assign_slots(case, at(0, 0, 0)))
