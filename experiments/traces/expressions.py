@@ -13,9 +13,11 @@ logic of ``AND`` and ``OR``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from optim.errors import Problem, first_line, meant
@@ -30,6 +32,7 @@ MAX_SQL = 200_000  # Characters of SQL: some functions name an argument more tha
 _NUMERIC = ("whole", "number")
 _PLAIN = ("text", "whole", "number", "boolean")
 _ANY = (*TYPES, "boolean")
+_TYPES = {"numeric": _NUMERIC, "plain": _PLAIN, "any": _ANY}
 _NAME = re.compile(r"[^\W\d]\w*")
 _WORDS = ("null", "true", "false")
 
@@ -79,32 +82,10 @@ class Function:
 
     takes: tuple[tuple[str, ...], ...]  # Types of each argument; the last repeats where `repeats`.
     gives: str  # Type of the result; ``same``: the common type of the arguments.
-    #: With ``{0}``, ``{1}``, … for arguments, ``{all}`` for all of them, and ``{zone}`` for the
-    #: time zone of the job.
-    sql: str | Callable[..., str]
+    sql: str  # With ``{0}``, … for arguments; see ``expressions.toml``.
     least: int | None = None  # Fewest arguments; as many as `takes` if not given.
     repeats: bool = False  # Whether more arguments may follow.
-
-
-def _unary(types: tuple[str, ...], gives: str, sql: str) -> Function:
-    return Function((types,), gives, sql)
-
-
-def _part(sql: str, gives: str = "whole") -> Function:
-    sql = sql.replace("{0}", "from_utc_timestamp({0}, {zone})")
-    return _unary(("time",), gives, f"CAST({sql} AS BIGINT)" if gives == "whole" else sql)
-
-
-def _null_unless_all_present(sql: str) -> Callable[..., str]:
-    """Return SQL that is null where an argument is: Spark's own functions skip these."""
-
-    def write(*arguments: str) -> str:
-        if len(arguments) == 1:
-            return arguments[0]
-        all_present = " AND ".join(f"({a}) IS NOT NULL" for a in arguments)
-        return f"IF({all_present}, {sql}({', '.join(arguments)}), NULL)"
-
-    return write
+    all_present: bool = False  # Whether it is null where an argument is.
 
 
 def _make_timestamp(source_zone: str, *parts: str) -> str:
@@ -114,11 +95,6 @@ def _make_timestamp(source_zone: str, *parts: str) -> str:
     return f"to_utc_timestamp({local}, {source_zone})"
 
 
-def _epoch(each: str) -> str:
-    return dated(f"timestamp_micros(TRY_CAST(CAST({{0}} AS DOUBLE) * {each} AS BIGINT))")
-
-
-_ROUNDED = "IF(TRY_CAST({{0}} AS BIGINT) IS NULL, NULL, CAST({}({{0}}) AS BIGINT))"
 _DATED = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Microseconds from 1970 to where the year 1 begins and the year 9999 ends."""
 
@@ -135,102 +111,21 @@ def dated(moment: str) -> str:
     return f"timestamp_micros({micros})"
 
 
-def _functions() -> dict[str, Function]:
-    text, texts = ("text",), (("text",),)
-    functions = {
-        "abs": _unary(_NUMERIC, "same", "IF({0} < 0, try_subtract(0, {0}), {0})"),
-        "ceil": _unary(_NUMERIC, "whole", _ROUNDED.format("ceil")),
-        "floor": _unary(_NUMERIC, "whole", _ROUNDED.format("floor")),
-        "round": _unary(_NUMERIC, "whole", "TRY_CAST(round({0}) AS BIGINT)"),
-        "power": Function((_NUMERIC, _NUMERIC), "number", "power({0}, {1})"),
-        "pmod": Function((_NUMERIC, _NUMERIC), "same", "pmod({0}, nullif({1}, 0))"),
-        "mod": Function((_NUMERIC, _NUMERIC), "same", "mod({0}, nullif({1}, 0))"),
-        "least": Function((_NUMERIC,), "same", _null_unless_all_present("least"), repeats=True),
-        "greatest": Function(
-            (_NUMERIC,), "same", _null_unless_all_present("greatest"), repeats=True
-        ),
-        "coalesce": Function((_ANY,), "same", "coalesce({all})", repeats=True),
-        "nullif": Function((_ANY, _ANY), "same", "nullif({0}, {1})"),
-        "if": Function((("boolean",), _ANY, _ANY), "same", "IF({0}, {1}, {2})"),
-        "xxhash64": Function((_ANY,), "whole", "xxhash64({all})", repeats=True),
-        "concat": Function((_PLAIN,), "text", "concat({all})", repeats=True),
-        "length": _unary(text, "whole", "CAST(length({0}) AS BIGINT)"),
-        "replace": Function(texts * 3, "text", "replace({0}, {1}, {2})"),
-        "substring": Function(
-            (text, ("whole",), ("whole",)),
-            "text",
-            "substring({0}, TRY_CAST({1} AS INT), TRY_CAST({2} AS INT))",
-        ),
-        "split_part": Function(
-            (text, text, ("whole",)),
-            "text",
-            "split_part({0}, {1}, nullif(TRY_CAST({2} AS INT), 0))",
-        ),
-        "date": _part("date_format({0}, 'yyyy-MM-dd')", "text"),
-        "to_timestamp": _unary(("text", "time"), "time", "{0}"),
-        "make_timestamp": Function((("whole",),) * 6, "time", "", least=3),
-        "timestamp_seconds": _unary(_NUMERIC, "time", _epoch("1000000")),
-        "timestamp_millis": _unary(_NUMERIC, "time", _epoch("1000")),
-        "timestamp_micros": _unary(
-            _NUMERIC, "time", dated("timestamp_micros(TRY_CAST({0} AS BIGINT))")
-        ),
-        "unix_micros": _unary(("time",), "whole", "unix_micros({0})"),
-        "text": _unary(_PLAIN, "text", ""),
-        "number": _unary(_PLAIN, "number", ""),
-    }
-    for name in ("sqrt", "exp", "ln"):
-        functions[name] = _unary(_NUMERIC, "number", f"{name}(CAST({{0}} AS DOUBLE))")
-    for name in ("lower", "upper", "trim"):
-        functions[name] = _unary(text, "text", f"{name}({{0}})")
-    for name in ("contains", "startswith", "endswith"):
-        functions[name] = Function(texts * 2, "boolean", f"{name}({{0}}, {{1}})")
-    for name in (
-        "year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear",
-        "hour", "minute", "second",
-    ):  # fmt: skip
-        functions[name] = _part(f"{name}({{0}})")
-    return functions
+def _read_functions(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Function]]:
+    """Yield the functions of ``expressions.toml`` by name."""
+    for entry in entries:
+        takes = tuple(_TYPES.get(one, tuple(one.split("|"))) for one in entry["takes"])
+        for name in entry["names"]:
+            sql = entry["sql"].replace("{name}", name)
+            sql = dated(sql) if entry.get("dated") else sql
+            more = {key: entry[key] for key in ("least", "repeats", "all_present") if key in entry}
+            yield name, Function(takes, entry["gives"], sql, **more)
 
 
-FUNCTIONS: Mapping[str, Function] = _functions()
-"""What may be called: functions of Spark, by their names and meaning."""
-
-OLDER = {
-    "time": "to_timestamp", "timestamp": "make_timestamp", "epoch": "timestamp_seconds",
-    "epoch_ms": "timestamp_millis", "week": "weekofyear", "ceiling": "ceil", "pow": "power",
-    "substr": "substring", "char_length": "length", "dayofmonth": "day", "ifnull": "coalesce",
-    "nvl": "coalesce", "try_to_timestamp": "to_timestamp",
-}  # fmt: skip
-"""Other names of functions: Spark's own, and those of older job descriptions, read as before."""
-
-INSTEAD = {
-    "hash": "in older versions it was IF(a IS NOT NULL, xxhash64(CAST(a AS STRING)), NULL)",
-    "now": "the moment of an event is its time",
-    "current_timestamp": "the moment of an event is its time",
-    "current_date": "the moment of an event is its time",
-    "unix_timestamp": "unix_micros(t) / 1000000",
-    "from_unixtime": "timestamp_seconds(n)",
-    "to_date": "date(to_timestamp(text))",
-    "date_format": "date(t), year(t), month(t), day(t), hour(t), …",
-    "date_trunc": "period.length divides time; date(t), hour(t), … are its parts",
-    "sum": "costs, rates and states are summed anyway: give the amount of one event",
-    "count": "costs are summed anyway: the cost of one event is 1 unless given",
-    "regexp_extract": "split_part(text, delimiter, n)",
-    "split": "split_part(text, delimiter, n)",
-    "element_at": "a[0] is the first entry of a list",
-    "get_json_object": "format jsonl has fields as column.field",
-    "left": "substring(a, 1, n)",
-    "right": "substring(a, -n, n)",
-    "instr": "contains(a, b)",
-    "position": "contains(a, b)",
-    "locate": "contains(a, b)",
-    "regexp_replace": "replace(a, b, c)",
-    "rand": "a key or an amount is made of the columns of its event",
-    "uuid": "a key or an amount is made of the columns of its event",
-    "sha2": "xxhash64(a)",
-    "md5": "xxhash64(a)",
-}
-"""The nearest that is allowed, where names do not decide it."""
+_ALLOWED = tomllib.loads(Path(__file__).with_name("expressions.toml").read_text(encoding="utf-8"))
+FUNCTIONS: Mapping[str, Function] = dict(_read_functions(_ALLOWED["function"]))
+OTHER_NAMES: Mapping[str, str] = _ALLOWED["other_names"]
+INSTEAD: Mapping[str, str] = _ALLOWED["instead"]
 
 CASTS = {
     "TEXT": ("text", "STRING"), "VARCHAR": ("text", "STRING"), "STRING": ("text", "STRING"),
@@ -244,20 +139,6 @@ _ALLOWED_CASTS = "STRING, BIGINT, INT, DOUBLE, BOOLEAN or TIMESTAMP"
 _OPERATORS = {"Add": ("+", "try_add"), "Sub": ("-", "try_subtract"), "Mul": ("*", "try_multiply")}
 _COMPARED = {
     "EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>",
-}  # fmt: skip
-_INSTEAD_OF = {
-    "Mod": "pmod(a, b) is never negative, mod(a, b) has the sign of a",
-    "IntDiv": "floor(a / b)",
-    "Subquery": "a table is looked up by [events.NAME.join.TABLE]",
-    "Select": "a table is looked up by [events.NAME.join.TABLE]",
-    "Window": "the state of a key is summed by state",
-    "Alias": "one expression, without a name",
-    "Star": "name the columns",
-    "Extract": "year(t), month(t), day(t), hour(t), minute(t), second(t)",
-    "Lambda": "a[0] is the first entry of a list",
-    "Interval": "period.lateness, or timestamp_seconds(unix_micros(t) / 1000000 + 60)",
-    "BitwiseAnd": "AND", "BitwiseOr": "OR", "BitwiseXor": "pmod(a, b)", "BitwiseNot": "NOT",
-    "RegexpLike": "a LIKE 'pattern', contains(a, b), startswith(a, b)",
 }  # fmt: skip
 _FORMS = "columns, numbers, 'texts', + - * / || = < > AND OR NOT IN LIKE CASE CAST and functions"
 
@@ -417,7 +298,7 @@ class _Compiler:
         compile_kind = getattr(self, f"_{kind.lower()}", None)
         if compile_kind is None:
             shown = part.sql(dialect="spark")[:60]
-            remedy = _INSTEAD_OF.get(kind, _FORMS)
+            remedy = _ALLOWED["instead_of_form"].get(kind, _FORMS)
             raise ExpressionFault(f"{shown!r} is not allowed in expressions", remedy, shown)
         return compile_kind(part)
 
@@ -560,12 +441,12 @@ class _Compiler:
         return Typed(f"CAST({sql} AS BIGINT)" if spark == "INT" else sql, kind)
 
     def _call(self, written: str, parts: Sequence[Any]) -> Typed:
-        name = OLDER.get(written.lower(), written.lower())
+        name = OTHER_NAMES.get(written.lower(), written.lower())
         if written.lower() == "timestamp" and len(parts) == 1:
             name = "to_timestamp"
         function = FUNCTIONS.get(name)
         if function is None:
-            near = meant(name, [*FUNCTIONS, *OLDER])
+            near = meant(name, [*FUNCTIONS, *OTHER_NAMES])
             near = near if near.startswith("did you mean") else "docs/traces.md lists all"
             reason = f"there is no function {written!r} in the allow-list"
             raise ExpressionFault(reason, INSTEAD.get(name, near), written)
@@ -602,9 +483,11 @@ class _Compiler:
             return moment(sql[0], self.scope.source_zone)
         if name == "concat":
             sql = [as_text(part) for part in arguments]
-        if callable(function.sql):
-            return function.sql(*sql)
-        return function.sql.format(*sql, all=", ".join(sql), zone=zone)
+        text = function.sql.format(*sql, all=", ".join(sql), zone=zone)
+        if function.all_present and len(sql) > 1:
+            all_present = " AND ".join(f"({one}) IS NOT NULL" for one in sql)
+            return f"IF({all_present}, {text}, NULL)"
+        return sql[0] if function.all_present else text
 
     def _arithmetic(self, part: Any, sign: str, function: str) -> Typed:
         for side in (part.this, part.expression):

@@ -16,7 +16,7 @@ from experiments.traces.expressions import (
     FUNCTIONS,
     INSTEAD,
     MAX_LENGTH,
-    OLDER,
+    OTHER_NAMES,
     ExpressionFault,
     Scope,
     Typed,
@@ -189,7 +189,7 @@ def test_values(frame: Any) -> None:
 def test_every_function_is_computed_and_documented(repository: Path) -> None:
     used = " ".join(CASES)
     documented = (repository / "docs" / "traces.md").read_text(encoding="utf-8")
-    for name in (*FUNCTIONS, *OLDER):
+    for name in (*FUNCTIONS, *OTHER_NAMES):
         assert f"{name}(" in used, name
         assert f"`{name}`" in documented, name
 
@@ -390,7 +390,7 @@ def test_any_row_of_words_is_a_tree_or_a_fault(words: list[str]) -> None:
 
 def test_what_stands_instead_is_allowed() -> None:
     """A remedy that is itself refused would be none."""
-    assert not [name for name in INSTEAD if name in FUNCTIONS or name in OLDER]
+    assert not [name for name in INSTEAD if name in FUNCTIONS or name in OTHER_NAMES]
     for text in (
         "IF(a IS NOT NULL, xxhash64(CAST(a AS STRING)), NULL)",
         "unix_micros(t) / 1000000", "timestamp_seconds(n)",
