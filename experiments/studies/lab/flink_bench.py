@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from experiments.studies.lab.flink import MAIN, FlinkCluster, build_jar
-from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
+from experiments.studies.lab.machines import GATEWAY, Bench, Machines
 from experiments.studies.lab.runner import LabError, Walk
 from optim import Instance, InvalidInput, Plan, evaluate
 from streamplace.clusters.exchange.declarations import Ledger
@@ -92,21 +91,6 @@ _PROFILED = 10.0  # Seconds between the readings of an import.
 _RECORDS = "numRecordsOut"
 _PAUSE = 0.5
 _TRIES = 60  # Times to ask until the store of metrics has been filled anew.
-
-
-@dataclass(frozen=True)
-class FlinkRow(Row):
-    """A run of a job."""
-
-    # measured, predicted: orders/s: as counted, and at which the imported instance says that
-    # something is full.
-    measured: float
-    predicted: float
-    full: str  # the bottleneck, by the instance
-    apart: float  # share of traffic that crosses between machines, by the instance
-    subtasks: int
-    as_planned: int
-    load: float  # the machine's load average
 
 
 class Running:
@@ -247,8 +231,8 @@ class FlinkBench:
         self._managers(_PLANNED, quotas)
         self._labs[_PLANNED].wait_for(set(MACHINES))
 
-    def run(self, shape: Shape, policy: Policy, repetition: int, seconds: float) -> FlinkRow:
-        """Submit, measure and cancel.
+    def run(self, shape: Shape, policy: Policy, repetition: int, seconds: float) -> dict[str, Any]:
+        """Submit, measure and cancel; return the row of the run.
 
         Raises `LabError`: the job does not run, or failed while it was measured.
         """
@@ -270,18 +254,14 @@ class FlinkBench:
             lab.cancel(job)
         rate, full, apart = foresee(instance, where)
         planned = as_planned(sheet, where) if policy.groups == "plan" else 0
-        return FlinkRow(
-            shape=shape.name,
-            policy=policy.name,
-            repetition=repetition,
-            measured=measured,
-            predicted=rate * profiled,
-            full=full,
-            apart=apart,
-            subtasks=len(where),
-            as_planned=planned,
-            load=os.getloadavg()[0],
-        )
+        return {
+            "shape": shape.name, "policy": policy.name, "repetition": repetition,
+            # orders/s: as counted, and at which the instance says that something is full
+            "measured": measured, "predicted": rate * profiled,
+            "full": full,  # the bottleneck, by the instance
+            "apart": apart,  # share of traffic that crosses between machines, by the instance
+            "subtasks": len(where), "as_planned": planned, "load": os.getloadavg()[0],
+        }  # fmt: skip
 
     def _cluster(self, mode: str) -> None:
         settings = {"taskmanager.load-balance.mode": mode, "taskmanager.cpu.cores": CORES}
@@ -382,9 +362,7 @@ def reason_against() -> str | None:
     return None
 
 
-BENCH = Bench(
-    "lab-bench", __doc__, FlinkRow, runs, bench_table, 10, 10.0, reason_against=reason_against
-)
+BENCH = Bench("lab-bench", __doc__, runs, bench_table, 10, 10.0, reason_against=reason_against)
 
 if __name__ == "__main__":
     sys.exit(BENCH.main())

@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,9 +25,8 @@ import pandas as pd
 from experiments.studies.lab.runner import LabError, run_lab, tell
 from optim import InvalidInput
 
-Runs = Iterable[tuple[str, Callable[[], "Row"]]]
-
-"""What is run, in words, and what runs it."""
+Runs = Iterable[tuple[str, Callable[[], dict[str, Any]]]]
+"""What is run, in words, and what runs it and returns its row: shape, policy, repetition first."""
 
 
 _PREFIX = "10.211.77"  # A private bridge; nothing leaves the machine.
@@ -198,19 +197,6 @@ def _remove_group(group: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A run: a job or topology, the way in which it is placed, and how many came before."""
-
-    shape: str
-    policy: str
-    repetition: int
-
-    def cells(self) -> dict[str, Any]:
-        """Return it as a line of the table, of rounded numbers."""
-        return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
-
-
-@dataclass(frozen=True)
 class Bench:
     """Ways to place on a system, measured, each run a line of a CSV file at once.
 
@@ -220,7 +206,6 @@ class Bench:
     # name, description: the target of `make`, and what it does.
     name: str
     description: str | None
-    row: type[Row]  # type of its rows
     # Makes machines and clusters on a stack of contexts, and yields what is to be run.
     runs: Callable[[ExitStack, Path, argparse.Namespace], Runs]
     table: Callable[[pd.DataFrame], str]  # makes the table of the runs
@@ -245,16 +230,17 @@ class Bench:
         """Run all, store the rows as they come, and print the table."""
         file, failed = folder / "runs.csv", 0
         with ExitStack() as stack, file.open("w", newline="") as out:
-            names = [field.name for field in fields(self.row)]
-            table = csv.DictWriter(out, names, lineterminator="\n")
-            table.writeheader()
             for what, run in self.runs(stack, folder, args):
                 try:
-                    cells = run().cells()
+                    row = run()
                 except (LabError, InvalidInput) as error:
                     failed += 1
                     tell(f"failed: {what}: {error}")
                     continue
+                cells = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
+                table = csv.DictWriter(out, list(cells), lineterminator="\n")
+                if not out.tell():
+                    table.writeheader()
                 table.writerow(cells)
                 out.flush()
                 tell(json.dumps(cells))

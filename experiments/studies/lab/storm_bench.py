@@ -15,14 +15,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from experiments.studies.lab.machines import GATEWAY, Bench, Machines, Row
+from experiments.studies.lab.machines import GATEWAY, Bench, Machines
 from experiments.studies.lab.runner import LONG, PATIENCE, LabError, Walk, tell
 from experiments.studies.lab.storm import (
     REPORTS,
@@ -86,26 +85,6 @@ POLICIES = {
     "topDown": "top-down", "taskLevel": "task-level", "exact IMC": "imc-exact", "EOA": "eoa-milp",
     "throughput plan": "throughput-search",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StormRow(Row):
-    """A run of a topology."""
-
-    # predicted_share, share: of messages that cross between machines, by the instance and by the
-    # workers' reports.
-    predicted_share: float
-    share: float
-    crossed: float  # messages/s that cross, of the paced run
-    latency: float  # mean ms from a tuple's start to its last ack, of the paced run
-    # predicted_rate, rate: tuples/s of spouts: the most that the instance carries, and acked as
-    # fast as it goes.
-    predicted_rate: float
-    rate: float
-    # nodes, as_planned: machines in use, and whether all executors ran as planned.
-    nodes: int
-    as_planned: bool
-    load: float  # the machine's load average
 
 
 class Acked(NamedTuple):
@@ -186,8 +165,8 @@ class StormBench:
         planned: Planned,
         repetition: int,
         seconds: float,
-    ) -> StormRow:
-        """Carry a plan out, and measure it."""
+    ) -> dict[str, Any]:
+        """Carry a plan out, measure it, and return the row of the run."""
         instance, placed, rate = planned
         walk = self._walk(shape)
         placed.save(walk.file["plan"])
@@ -212,20 +191,20 @@ class StormBench:
             self._set_rate(PACED)
             self._machines.limit(None)
         evaluation = evaluate(instance, placed)
-        return StormRow(
-            shape=shape.name,
-            policy=policy,
-            repetition=repetition,
-            predicted_share=placement.remote_share or 0.0,
-            share=crossed.crossed / crossed.total,
-            crossed=crossed.crossed,
-            latency=paced.spent / paced.tuples if paced.tuples else float("nan"),
-            predicted_rate=rate * (evaluation.sustainable_rate or 0.0),
-            rate=full.tuples / seconds,
-            nodes=len({w.rpartition(":")[0] for w in placement.topologies[shape.name].workers}),
-            as_planned=verdict.holds,
-            load=os.getloadavg()[0],
-        )
+        machines = {w.rpartition(":")[0] for w in placement.topologies[shape.name].workers}
+        return {
+            "shape": shape.name, "policy": policy, "repetition": repetition,
+            # of messages that cross between machines: by the instance, by the workers' reports
+            "predicted_share": placement.remote_share or 0.0,
+            "share": crossed.crossed / crossed.total,
+            "crossed": crossed.crossed,  # messages/s, of the paced run
+            # mean ms from a tuple's start to its last ack, of the paced run
+            "latency": paced.spent / paced.tuples if paced.tuples else float("nan"),
+            # tuples/s of spouts: the most that the instance carries, acked as fast as it goes
+            "predicted_rate": rate * (evaluation.sustainable_rate or 0.0),
+            "rate": full.tuples / seconds,
+            "nodes": len(machines), "as_planned": verdict.holds, "load": os.getloadavg()[0],
+        }  # fmt: skip
 
     def _warm_up(self, shape: Shape) -> None:
         """Run workers that have just started to their steady state, and take their cores away.
@@ -323,7 +302,7 @@ def runs(stack: ExitStack, folder: Path, args: argparse.Namespace) -> Iterator[A
 
 
 BENCH = Bench(
-    "lab-storm-bench", __doc__, StormRow, runs, bench_table, 3, 15.0,
+    "lab-storm-bench", __doc__, runs, bench_table, 3, 15.0,
     reason_against=lambda: None if jdk() else "it takes a JDK and Maven",
 )  # fmt: skip
 

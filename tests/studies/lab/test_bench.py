@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,7 +19,7 @@ from experiments.studies.lab.flink_bench import (
     foresee,
     joined,
 )
-from experiments.studies.lab.machines import Bench, Row
+from experiments.studies.lab.machines import Bench
 from experiments.studies.lab.runner import LabError
 from optim import Instance
 from streamplace.clusters.flink.exporter import Group, Sheet
@@ -98,15 +99,14 @@ def test_without_root_it_is_skipped(
 
 
 def test_runs_are_stored_as_they_come_and_a_failed_one_is_not_the_end(tmp_path: Path) -> None:
-    def fails() -> Row:
+    def fails() -> dict[str, Any]:
         raise LabError("does not run")
 
-    runs = [("a", lambda: Row("s", "p", 0)), ("b", fails), ("c", lambda: Row("s", "q", 1))]
-    bench = Bench(
-        "b", "", Row, lambda *_: runs, lambda found: f"{len(found)}", 1, 1.0, lambda: None
-    )
+    rows = [{"shape": "s", "policy": policy, "rate": 1 / 3} for policy in "pq"]
+    runs = [("a", lambda: rows[0]), ("b", fails), ("c", lambda: rows[1])]
+    bench = Bench("b", "", lambda *_: runs, lambda found: f"{len(found)}", 1, 1.0, lambda: None)
     told, well = bench.work(tmp_path, Namespace())
-    assert (tmp_path / "runs.csv").read_text() == "shape,policy,repetition\ns,p,0\ns,q,1\n"
+    assert (tmp_path / "runs.csv").read_text() == "shape,policy,rate\ns,p,0.3333\ns,q,0.3333\n"
     assert told.endswith("runs.csv, 1 runs failed") and not well
 
 
