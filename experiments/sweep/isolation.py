@@ -35,11 +35,12 @@ import threading
 import time
 import traceback
 import zlib
-from collections import ChainMap, OrderedDict
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -591,29 +592,14 @@ def run_partition(
 
 
 class _Caller:
-    """The worker's child, and which documents it holds."""
+    """The worker's child, and the file whose presence ends its work."""
 
     def __init__(self) -> None:
         self.stop: Path | None = None
         self.child = IsolatedCaller(handle, self.should_stop)
-        self._sent = Recent()
-        self._generation = 0
 
     def should_stop(self) -> bool:
         return self.stop is not None and self.stop.exists()
-
-    def call(self, runner: str, run: Mapping[str, Any], documents: Mapping[str, bytes]) -> Answer:
-        self.child.prepare()
-        if self.child.generation != self._generation:
-            self._generation = self.child.generation
-            self._sent = Recent()
-        sha256 = run["columns"]["instance_sha256"]
-        packed = None
-        if self._sent.get(sha256) is None:
-            packed = documents[sha256]
-            self._sent.put(sha256, True)
-        call = Call(runner, sha256, packed, run["arguments"])
-        return self.child.call(call, run["timeout"], run["memory_limit"])
 
 
 def _run_chunk(
@@ -637,7 +623,9 @@ def _run_chunk(
             break
         started, began = datetime.now(UTC), time.perf_counter()
         try:
-            answer = _caller.call(setting.runner, run, documents)
+            packed = documents[run["columns"]["instance_sha256"]]
+            call = Call(setting.runner, packed, run["arguments"])
+            answer = _caller.child.call(call, run["timeout"], run["memory_limit"])
         except Stopped:
             break
         columns = {
@@ -678,56 +666,28 @@ def own_versions() -> str:
     return json.dumps(versions, sort_keys=True)
 
 
-KEPT_DOCUMENTS = 8
-"""Documents that a child keeps; its caller counts along, and sends only what is not there."""
-
-
 @dataclass(frozen=True)
 class Call:
     """One run as it goes through the pipe.
 
-    `runner` (``module:function``) is called with the instance's JSON and the arguments, and returns
-    columns of the row; `packed` is that JSON compressed, None if the child has it.
+    `runner` (``module:function``) is called with the instance's JSON, here compressed, and the
+    arguments, and returns columns of the row.
     """
 
     runner: str
-    sha256: str
-    packed: bytes | None
+    packed: bytes
     arguments: Mapping[str, Any]
-
-
-class Recent:
-    """Keeps the entries used last; two of them that see the same calls hold the same keys."""
-
-    def __init__(self, size: int = KEPT_DOCUMENTS) -> None:
-        self._size = size
-        self._entries: OrderedDict[str, Any] = OrderedDict()
-
-    def get(self, key: str) -> Any:
-        """Return an entry and mark it as used; None if it is not there."""
-        if key not in self._entries:
-            return None
-        self._entries.move_to_end(key)
-        return self._entries[key]
-
-    def put(self, key: str, value: Any) -> None:
-        """Add an entry; the one that was unused for longest goes."""
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
-
-
-_documents = Recent()
 
 
 def handle(call: Call) -> dict[str, Any]:
     """Do one run and return the columns that it fills."""
-    if call.packed is not None:
-        _documents.put(call.sha256, zlib.decompress(call.packed))
-    document = _documents.get(call.sha256)
     function = find_runner(call.runner)
-    return dict(function(document, dict(call.arguments)))
+    return dict(function(_document(call.packed), dict(call.arguments)))
+
+
+@lru_cache(8)
+def _document(packed: bytes) -> bytes:
+    return zlib.decompress(packed)
 
 
 def find_runner(name: str) -> Callable[[bytes, dict[str, Any]], Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""The inside of a task: chunks in, rows stored batch by batch, documents sent once a child."""
+"""The inside of a task: chunks in, rows stored batch by batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from experiments.sweep.isolation import (
     Call,
     Chunk,
     Outcome,
-    Recent,
     Setting,
     find_runner,
     handle,
@@ -111,41 +110,10 @@ def test_a_stop_file_ends_the_chunk_with_what_is_done(
     assert list(run_partition(setting, chunk[1], kept.extend, [chunk[0]])) == [0]
 
 
-def test_documents_are_sent_once_a_child(
-    chunk: tuple[Chunk, Documents], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = []
-
-    def call(self: Any, payload: Call, timeout: float, memory: int | None) -> Answer:
-        sent.append(payload.packed is not None)
-        return Answer(Outcome.OK, {})
-
-    monkeypatch.setattr(worker._caller.child, "generation", 1)
-    monkeypatch.setattr(type(worker._caller.child), "prepare", lambda self: None)
-    monkeypatch.setattr(type(worker._caller.child), "call", call)
-    run = json.loads(zlib.decompress(chunk[0][0]))[0]
-    for generation in (1, 1, 2, 2):
-        worker._caller.child.generation = generation
-        worker._caller.call("r", run, chunk[1].value)
-    assert sent == [True, False, True, False]
-
-
-def test_two_memories_that_see_the_same_calls_hold_the_same_keys() -> None:
-    ours, theirs = Recent(2), Recent(2)
-    for key in "abacbbdac":
-        known = ours.get(key) is not None
-        assert known == (theirs.get(key) is not None)
-        if not known:
-            ours.put(key, True)
-            theirs.put(key, key.encode())
-
-
-def test_the_child_keeps_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_documents", Recent())
-    arguments = {"method": "good", "seed": 5}
-    first = Call(fakes.NAME, "s", zlib.compress(b'{"a": 1}'), arguments)
-    assert handle(first)["result"] == '{"a": 1}'
-    assert handle(Call(fakes.NAME, "s", None, arguments))["objective"] == 5.0
+def test_the_runner_gets_the_document() -> None:
+    call = Call(fakes.NAME, zlib.compress(b'{"a": 1}'), {"method": "good", "seed": 5})
+    assert handle(call)["result"] == '{"a": 1}'
+    assert handle(call)["objective"] == 5.0
 
 
 @pytest.mark.parametrize("name", ["", "json", "json:nothing", "no.such.module:run", "json:__doc__"])
