@@ -14,7 +14,9 @@ corrected for the base load.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,22 +25,9 @@ from experiments.generators.kinds import Kind, instance
 from optim.format.instance import Instance
 from optim.plugins import Option
 
-_POINTS: dict[str, list[tuple[int, float, float, float]]] = {
-    "xml_parse": [(1, 310, 84.69, 35.63)],
-    "pi": [(1, 105, 92.35, 2.07), (2, 110, 94.90, 3.53)],
-    "file_write": [(1, 60_000, 58.27, 11.95), (2, 50_000, 51.84, 2.76)],
-    "azure_blob": [
-        (1, 2, 6.73, 23.92), (2, 3, 6.63, 23.98), (20, 10, 14.69, 26.30), (30, 20, 54.18, 28.74),
-        (50, 30, 76.73, 31.38),
-    ],
-    "azure_table": [
-        (1, 3, 1.02, 1.15), (2, 5, 2.04, 1.15), (10, 10, 11.22, 3.45), (40, 20, 26.53, 9.20),
-        (50, 30, 38.78, 12.64), (60, 40, 54.08, 16.09),
-    ],
-    "source": [(1, 1e9, 10, 15)],
-    "sink": [(1, 1e9, 10, 20)],
-}  # fmt: skip
-"""(threads, tuples/s, CPU %, memory %) on one slot."""
+_MEASURED = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))
+MICRO: Mapping[str, str] = _MEASURED["micro"]
+APPLICATION: Mapping[str, str] = _MEASURED["application"]
 
 _TASK = {"B": "azure_blob", "F": "file_write", "P": "pi", "T": "azure_table", "X": "xml_parse"}
 """The paper's letters."""
@@ -47,24 +36,6 @@ _VMS = {"D1": (1, 0.098), "D2": (2, 0.196), "D3": (4, 0.392), "D4": (8, 0.784)}
 """Slots (by the formula 2^(i-1); the text's own list 1, 2, 3, 4 contradicts it) and $/h."""
 
 _WORDS = {"B": "blob", "F": "file", "P": "pi", "T": "table", "X": "xml"}
-
-MICRO = {
-    "linear": "B>T T>P P>X X>F",
-    "diamond": "B>P T>P X>P F>P",
-    "star": "B>X T>X X>P X>F",
-}
-"""Edges by the paper's letters, every selectivity 1; tasks nothing flows into are fed R each.
-
-Diamond: Pi gathers 4 R. Star: with XML as the hub, and Pi and file write behind it, five machines
-of four slots are planned for 240 tuples/s and XML for the 480 that the paper gives.
-"""
-
-APPLICATION = {
-    "finance": "X1>P1 X2>B1 P1>T1 B1>T1 T1>P2 P2>F1",
-    "traffic": "X1>X2 X2>T1 X2>B1 T1>B2 B1>P1 P1>F1 B2>X3 X3>F2 X1>F3",
-    "grid": "X1>F3 X2>F4 F3>B1 F4>B1 B1>T1 X3>F5 F5>T1 T1>X6 X6>B2 B2>X4 X4>F1 X3>P1 P1>X5 X5>F2",
-}
-"""Rebuilt wirings, as above: 7, 10 and 15 tasks; 1:2, 1:3 and 1:4."""
 
 
 def build_micro(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -136,7 +107,7 @@ def _instance(
     figures = ("threads", "rate", "cpu", "memory")
     models = {
         model: [dict(zip(figures, point, strict=True)) for point in points]
-        for model, points in _POINTS.items()
+        for model, points in _MEASURED["points"].items()
         if model in used
     }
     return instance(

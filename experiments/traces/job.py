@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -104,46 +105,9 @@ def _names(value: Any) -> dict[str, str]:
     return dict.fromkeys(value, "text")
 
 
-OPTIONS = {
-    "csv": (
-        "comment", "emptyValue", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "lineSep",
-        "maxCharsPerColumn", "maxColumns", "nanValue", "unescapedQuoteHandling",
-    ),
-    "jsonl": (
-        "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers",
-        "allowNumericLeadingZeros", "allowSingleQuotes", "allowUnquotedControlChars",
-        "allowUnquotedFieldNames", "lineSep", "multiLine",
-    ),
-    "parquet": ("mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
-}  # fmt: skip
-"""Options of Spark's readers that are passed through as they are."""
+READERS = tomllib.loads(Path(__file__).with_name("readers.toml").read_text(encoding="utf-8"))
+"""Options of Spark's readers: ``passed`` through, ``entries`` of their own, what is ``instead``."""
 
-_FIELDS = {
-    "csv": {
-        "header": "header", "sep": "delimiter", "delimiter": "delimiter", "quote": "quote",
-        "escape": "escape", "encoding": "encoding", "charset": "encoding", "nullvalue": "null",
-        "decimal": "decimal", "multiline": "multiline",
-    },
-    "jsonl": {"encoding": "encoding", "charset": "encoding"},
-    "parquet": {},
-}  # fmt: skip
-"""Options of Spark's readers, in small letters, that are entries of their own, too."""
-
-_NOT_PASSED = {
-    "mode": "wrong rows are always refused, with their file and text",
-    "inferschema": "columns declares types",
-    "schema": "columns declares types",
-    "enforceschema": "all files have the same header",
-    "pathglobfilter": "path takes patterns",
-    "recursivefilelookup": "path takes patterns, such as logs/*/*.csv",
-    "dateformat": "time(text) reads moments",
-    "timestampformat": "time(text) reads moments",
-}
-_ENDINGS_OF = {
-    "none": ("",), "uncompressed": ("",), "gzip": (".gz",), "bzip2": (".bz2",), "zip": (".zip",),
-    "zstd": (".zst",), "lz4": (".lz4",), "snappy": (".snappy",), "deflate": (".deflate",),
-}  # fmt: skip
-"""By the name of a compression: the ending from which Spark takes it."""
 _PACKED = (".zip", ".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 
 _OF_CSV = {"multiline": False, "decimal": ".", "quote": '"', "escape": '"', "header": True}
@@ -289,7 +253,10 @@ class Files:
         entries = {f"read.{n}": v for n, v in self.read.items() if n not in _OWN}
         entries |= {f"read.options.{n}": v for n, v in inner.items()}
         passed: dict[str, Any] = {}
-        fields, allowed = _FIELDS[self.format], {n.lower(): n for n in OPTIONS[self.format]}
+        fields, allowed = (
+            READERS["entries"][self.format],
+            {n.lower(): n for n in READERS["passed"][self.format]},
+        )
         problems = []
         for where, value in entries.items():
             name = where.rpartition(".")[2]
@@ -302,7 +269,7 @@ class Files:
             elif small not in allowed:
                 reason = "is no option of this reader that is passed through"
                 options = [*allowed.values(), *fields]
-                remedy = _NOT_PASSED.get(small) or f"options: {', '.join(options)}"
+                remedy = READERS["instead"].get(small) or f"options: {', '.join(options)}"
                 problems.append(Problem(where, value, reason, remedy))
             elif not isinstance(value, bool | int | str):
                 problems.append(Problem(where, value, "must be a text, a whole number or a flag"))
@@ -314,16 +281,17 @@ class Files:
 
     def _check_compression(self, where: str, value: Any) -> None:
         """Refuse a compression other than that of the ending, which is all that Spark looks at."""
-        endings = _ENDINGS_OF.get(str(value).lower())
-        reason, remedy = "is no compression", meant(str(value), _ENDINGS_OF)
-        if endings is not None:
+        endings = READERS["endings"]
+        ending = endings.get(str(value).lower())
+        reason, remedy = "is no compression", meant(str(value), endings)
+        if ending is not None:
             path = self.path.lower()
             packed = next((end for end in _PACKED if path.endswith(end)), "")
             whole = not PurePosixPath(path).suffix  # a folder: its files have endings of their own
-            if self.format == "parquet" or whole or packed in endings:
+            if self.format == "parquet" or whole or packed == ending:
                 return
             reason = "is not what the ending of the path says, and Spark goes by that"
-            remedy = f"rename the file to …{endings[0] or '.' + self.format}"
+            remedy = f"rename the file to …{ending or '.' + self.format}"
         raise Fault(problems=[Problem(where, value, reason, remedy)])
 
     def refused(self, reason: str, remedy: str = "", value: str | None = None) -> InvalidInput:
