@@ -130,14 +130,17 @@ def with_temporary_folder(settings: Mapping[str, str]) -> dict[str, str]:
     has in ``java.io.tmpdir``; there the next process removes them. These options stand before
     ``spark.driver.extraJavaOptions``, so that a folder that is named there is taken.
     """
-    java_options = settings.get(JAVA_OPTIONS, "")
     base = Path(tempfile.gettempdir()).absolute()
     remove_left(base)
     try:
-        folder = _own_folder(base, os.getpid())
+        return _with_java_option(settings, f"{_TEMPORARY}={_own_folder(base, os.getpid())}")
     except OSError:
         return dict(settings)
-    return {**settings, JAVA_OPTIONS: f"{quoted(f'{_TEMPORARY}={folder}')} {java_options}".strip()}
+
+
+def _with_java_option(settings: Mapping[str, str], option: str) -> dict[str, str]:
+    before = settings.get(JAVA_OPTIONS, "")
+    return {**settings, JAVA_OPTIONS: f"{quoted(option)} {before}".strip()}
 
 
 def quoted(option: str) -> str:
@@ -162,17 +165,11 @@ def jars() -> Path:
 
 def with_class_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:
     """Return settings by which the driver's JVM reads its class archive, where one was made."""
-    java_options = settings.get(JAVA_OPTIONS, "")
-    try:
-        path = class_archive(java)
-        if "-XX:ArchiveClassesAtExit" in java_options or not path.is_file():
-            return dict(settings)
-    except OSError:  # there is no home folder
-        return dict(settings)
-    return {
-        **settings,
-        JAVA_OPTIONS: f"{quoted(f'-XX:SharedArchiveFile={path}')} {java_options}".strip(),
-    }
+    dumping = "-XX:ArchiveClassesAtExit" in settings.get(JAVA_OPTIONS, "")
+    with contextlib.suppress(OSError):  # there is no home folder
+        if not dumping and (path := class_archive(java)).is_file():
+            return _with_java_option(settings, f"-XX:SharedArchiveFile={path}")
+    return dict(settings)
 
 
 @contextlib.contextmanager
