@@ -15,7 +15,7 @@ from optim.errors import ExitCode, InvalidInput, Problem, SolverError, raise_any
 from optim.figures.catalogue import find_objective
 from optim.format.changes import altered
 from optim.methods.registry import OWN, Settings, get_method, method_names
-from optim.methods.solve import goal_of, solve
+from optim.methods.solve import solve
 from optim.referee import Termination
 from optim.util.files import behind_links, is_special, read_bytes, write_atomic
 from optim.util.process import processor_seconds
@@ -31,12 +31,10 @@ from streamplace.cli.fewest_moves import (
 )
 from streamplace.cli.result_text import print_cases, print_result
 from streamplace.explain.what_if import (
-    Course,
     add_what_if,
     aim_of,
     cases_of,
-    course_of,
-    follow,
+    solve_pinned,
     the_case,
 )
 from streamplace.present.arguments import (
@@ -292,10 +290,6 @@ def _solve(
     args: argparse.Namespace, instance: Instance, settings: Settings, pinned: Aim | None = None
 ) -> Result:
     """Solve an instance; a changed one for the pinned aim of the case as it is."""
-    goal = goal_of(instance, settings.objective, settings.target_rate)
-    course = Course(args.method, goal)
-    if pinned is not None:
-        course = course_of(instance, pinned, args.method, settings)
     talk = talk_console(args.quiet)
     # without a method the time is limited to 10 s
     endless = args.method is not None and args.time_limit is None and args.gap is None
@@ -314,7 +308,7 @@ def _solve(
 
     try:
         with watching(compiling):
-            return follow(instance, course, settings)
+            return solve_pinned(instance, pinned, args.method, settings)
     finally:
         if line is not None:
             line.close()

@@ -195,20 +195,6 @@ class Aim:
     asked: bool = False  # Whether the objective was asked for, so that no other will do.
 
 
-@dataclass(frozen=True)
-class Course:
-    """How a changed instance is solved."""
-
-    #: As `solve` takes them.
-    method: str | None
-    objective: str | None = None
-    prefer: str | None = None
-    departs: str = ""  # What differs from the case as it is, and why; empty where nothing does.
-    #: The method of the case as it is where budgets of moves are all that it does not keep: its
-    #: plan is the best where it keeps them by itself.
-    unbudgeted: str | None = None
-
-
 def aim_of(instance: Instance, method: str | None, settings: Settings) -> Aim | None:
     """Return what `solve` would solve an instance for; ``None`` where nothing suits it."""
     goal = goal_of(instance, settings.objective, settings.target_rate)
@@ -223,52 +209,51 @@ def aim_of(instance: Instance, method: str | None, settings: Settings) -> Aim | 
     return Aim(chosen.objective, method, goal is not None)
 
 
-def course_of(changed: Instance, aim_: Aim, method: str | None, settings: Settings) -> Course:
-    """Return how a changed instance is solved, so that the aim of the case as it is stays.
+def solve_pinned(
+    changed: Instance, aim_: Aim | None, method: str | None, settings: Settings
+) -> Result:
+    """Solve a changed instance for the aim of the case as it is.
 
     Where options or a solver go with the method that was asked for, no other will do.
 
-    `aim_`: of the case as it is.
-    `method`: the method that was asked for; ``None`` or `PORTFOLIO` where none was.
-    `settings`: as `solve` takes it.
+    `aim_`: of the case as it is (`aim_of`); ``None`` to solve it as any instance.
+    `method`, `settings`: as `solve` takes them.
+    Returns its `departs` says where method or objective had to be another.
     Raises `InvalidInput`: no method suits that may be taken; `UnsuitableMethod`, a kind of it, with
         the reasons.
     """
+    if aim_ is None:
+        return solve(changed, method, settings)
     bound = bool(settings.options) or settings.solver is not None
     relaxed = asked_of(changed, settings.ignore, settings.target_rate)
     named = method not in (None, PORTFOLIO)
-    goal = aim_.objective
+    goal, first = aim_.objective, None
     try:
         why = _refusal(aim_, relaxed, repair=settings.repair)
-        if why is None and named:
-            return Course(method, goal if aim_.asked else None)
         # options and a solver are the method's own: no other method can take them
         if why is not None and named and bound:
             raise why
-        first = next(choices(relaxed, settings.time_limit, goal, aim_.method))
+        if why is not None or not named:
+            first = next(choices(relaxed, settings.time_limit, goal, aim_.method)).name
     except InvalidInput as error:
         if aim_.asked or (named and bound):
             raise
-        choice = choose_method(relaxed, settings.time_limit)
-        other = get_method(choice.name).objective
-        departs = f"another objective, {other} instead of {goal}: {_reason(error, aim_.method)}"
-        return Course(PORTFOLIO, other, None, departs)
-    if why is None or first.name == aim_.method:
-        return Course(PORTFOLIO, goal, aim_.method)
+        other = get_method(choose_method(relaxed, settings.time_limit).name).objective
+        result = solve(changed, PORTFOLIO, replace(settings, objective=other))
+        reason = _reason(error, aim_.method)
+        return replace(result, departs=f"another objective, {other} instead of {goal}: {reason}")
+    if first is None:
+        return solve(changed, method, replace(settings, objective=goal if aim_.asked else None))
+    settings = replace(settings, objective=goal, prefer=aim_.method)
+    if why is None or first == aim_.method:
+        return solve(changed, PORTFOLIO, settings)
+    # budgets of moves may be all that it does not keep: its plan is the best where it keeps them
+    if _refusal(aim_, without_limits(relaxed, BUDGET_NAMES), repair=False) is None:
+        unbudgeted = _unbudgeted(changed, aim_.method, settings)
+        if unbudgeted is not None:
+            return unbudgeted
     departs = f"another method for the same objective, {goal}: {_reason(why, aim_.method)}"
-    free = _refusal(aim_, without_limits(relaxed, BUDGET_NAMES), repair=False) is None
-    return Course(PORTFOLIO, goal, aim_.method, departs, aim_.method if free else None)
-
-
-def follow(changed: Instance, course: Course, settings: Settings) -> Result:
-    """Solve a changed instance as `course_of` says."""
-    settings = replace(settings, objective=course.objective, prefer=course.prefer)
-    if course.unbudgeted is not None:
-        result = _unbudgeted(changed, course.unbudgeted, settings)
-        if result is not None:
-            return result
-    result = solve(changed, course.method, settings)
-    return replace(result, departs=course.departs) if course.departs else result
+    return replace(solve(changed, PORTFOLIO, settings), departs=departs)
 
 
 def _unbudgeted(changed: Instance, method: str, settings: Settings) -> Result | None:
@@ -295,20 +280,6 @@ def _unbudgeted(changed: Instance, method: str, settings: Settings) -> Result | 
     )
     still_ignored = tuple(name for name in result.ignored if name in settings.ignore)
     return replace(result, evaluation=judged, ignored=still_ignored) if judged.feasible else None
-
-
-def solve_pinned(
-    changed: Instance, aim_: Aim | None, method: str | None, settings: Settings
-) -> Result:
-    """Solve a changed instance for the aim of the case as it is.
-
-    `aim_`: of the case as it is (`aim_of`); ``None`` to solve it as any instance.
-    `method`, `settings`: as `solve` takes them.
-    Returns its `departs` says where method or objective had to be another.
-    """
-    if aim_ is None:
-        return solve(changed, method, settings)
-    return follow(changed, course_of(changed, aim_, method, settings), settings)
 
 
 def _refusal(aim_: Aim, relaxed: Instance, *, repair: bool) -> UnsuitableMethod | None:

@@ -25,14 +25,14 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> boo
 def test_a_run_says_what_helps(
     kept: bool, monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
-    follow = solve.follow
+    solved = solve.solve_pinned
 
     def compiling(*args: Any, **keywords: Any) -> Any:
         progress.begin()
         progress.end()
-        return follow(*args, **keywords)
+        return solved(*args, **keywords)
 
-    monkeypatch.setattr(solve, "follow", compiling)
+    monkeypatch.setattr(solve, "solve_pinned", compiling)
     words = ["solve", "examples/hand-8-tasks.json", "--method", "imc-milp"]
     done = run_command(words, repository, {})
     assert done.returncode == 0
