@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.plugins import Option, Plugins
+from optim.referee import check_belongs
 from streamplace.present.numbers import listed, plural
 from streamplace.present.streams import printable
 
@@ -170,22 +171,11 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
 
     Raises `InvalidInput`: the plan is for another instance, or leaves tasks out.
     """
-    problems = []
-    sha256 = plan.instance_sha256
-    if sha256 not in (None, instance.sha256):
-        reason = f"is not the hash of this instance ({instance.sha256[:12]}…)"
-        remedy = "export with the instance the plan was made for"
-        raise InvalidInput(Problem("instance_sha256", sha256, reason, remedy))
+    check_belongs(instance, plan)
     node = plan.node_indices(instance)
-    for name in [instance.tasks.ids[t] for t in (node < 0).nonzero()[0][:20]]:
-        place = plan.assignment.get(name)
-        reason = "is missing" if place is None else "is no node of the instance"
-        remedy = "a plan that places every task of this instance"
-        problems.append(Problem(f"assignment.{name}", place, reason, remedy))
-    for name in sorted(set(plan.assignment) - set(instance.tasks.ids))[:20]:
-        remedy = "the plan is of another instance"
-        problems.append(Problem(f"assignment.{name}", None, "is no task of the instance", remedy))
-    raise_any(problems)
+    remedy = "a plan that places every task of this instance"
+    left_out = [instance.tasks.ids[t] for t in (node < 0).nonzero()[0][:20]]
+    raise_any([Problem(f"assignment.{name}", None, "is missing", remedy) for name in left_out])
     return Places(node, plan.slot_indices(instance))
 
 

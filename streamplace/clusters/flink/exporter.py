@@ -16,6 +16,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -46,33 +47,6 @@ _KEY_LENGTH = 6
 _REMEDY = "export an instance that `streamplace import flink` made"
 _NAMED = 5
 _HEADS = ("group and resource", "parallelism", "vertices", "slots by task manager")
-_HOW_TO = """\
-# Plan {key}: {slots} slots on {managers} task managers
-
-Guaranteed: how many subtasks of each vertex every task manager runs, also after a failure. If a
-task manager that has a quota is missing, the job waits for it and runs nowhere else. Not
-guaranteed: which index runs where. Flink deals indices anew on every start.
-
-1. Give each task manager its block of the `.taskmanagers.yaml` file, and restart it (the job
-   manager stays). The blocks of several plans may stand side by side: join their lists
-   `external-resources`. Changing to a plan whose quotas are there is cancel and submit, without any
-   restart.
-   - Standalone: append the block to that machine's `conf/config.yaml`, then `bin/taskmanager.sh
-     stop` and `start`; or start it with `-D external-resources=...` and so on, one `-D` a line.
-   - Kubernetes: task managers need names that stay, so run them as a StatefulSet. Put the blocks
-     into a ConfigMap, one file a pod name, mount it at `/quotas`, and start with
-     `cat /quotas/$(hostname).yaml >> $FLINK_CONF_DIR/config.yaml` before
-     `/docker-entrypoint.sh taskmanager`. A native deployment starts equal pods: it cannot hold
-     quotas that differ.
-   - `taskmanager.resource-id` is the name the plan knows the task manager by; keep it unique.
-2. Cancel the job (with a savepoint, if its state is to stay), and submit it with the groups below,
-   which needs no change of the program: `streamplace submit flink URL SHEET --jar JOB.jar`, or
-   `--sql SCRIPT.sql`. By hand, each vertex' `slotSharingGroup` gets the name below and one unit of
-   the resource of that name, 0.01 CPU cores and 1 MB of task heap: small, as the quota is to bind.
-3. `streamplace verify flink URL SHEET` counts, and compares what crosses between task managers.
-
-{table}
-"""
 
 
 class Group(BaseModel):
@@ -280,7 +254,8 @@ def _how_to(sheet: Sheet) -> str:
     slots = sum(group.parallelism for group in sheet.groups)
     table = markdown(_HEADS, rows, right=()).rstrip()
     managers = len(sheet.task_managers)
-    return _HOW_TO.format(key=sheet.key, slots=slots, managers=managers, table=table)
+    text = files("streamplace.clusters.flink").joinpath("how_to.md").read_text("utf-8")
+    return text.format(key=sheet.key, slots=slots, managers=managers, table=table)
 
 
 def rescale(instance: Instance, changed: Mapping[str, int], ledger: Ledger) -> dict[str, str]:

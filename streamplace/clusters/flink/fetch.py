@@ -28,7 +28,7 @@ from streamplace.clusters.flink.pages import RUNNING, Job, Metric, Subtask
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
@@ -111,7 +111,8 @@ def two_readings(
         rested += pause
         passed = max(rested, time.monotonic() - began)
         second = read()
-        if not _some_stand(first, second):
+        # else some subtasks stood still from answer to answer, or are gone
+        if all(_spans(first, second)) and not _lost(first, second):
             break
     return first, second, passed
 
@@ -142,34 +143,33 @@ def difference(first: Sample, second: Sample, passed: float = math.inf) -> tuple
     return metrics, counted
 
 
-def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
-    """Whether some subtasks stood still from answer to answer, or are gone."""
-    return not all(_spans(first, second)) or _lost(first, second) > 0
+def _both(
+    first: dict[str, Sample], second: dict[str, Sample]
+) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+    """Yield what each subtask of either answer has in both; empty where it has nothing."""
+    for at in {**first, **second}:
+        before, after = first.get(at, {}), second.get(at, {})
+        for index in {**before, **after}:
+            yield before.get(index, {}), after.get(index, {})
 
 
 def _lost(first: dict[str, Sample], second: dict[str, Sample]) -> int:
     """Return how many subtasks had a clock in the first answer and have none in the second."""
-    return sum(
-        all(name in before for name in CLOCK) and not all(name in after for name in CLOCK)
-        for at, sample in first.items()
-        for index, before in sample.items()
-        for after in [second.get(at, {}).get(index, {})]
-    )
+    return sum(_has_clock(a) and not _has_clock(b) for a, b in _both(first, second))
 
 
 def _spans(first: dict[str, Sample], second: dict[str, Sample]) -> list[float]:
     """Return how long each subtask that has a clock ran from answer to answer, in s."""
-    return [
-        elapsed(first.get(at, {}).get(index, {}), after)
-        for at, sample in second.items()
-        for index, after in sample.items()
-        if all(name in after for name in CLOCK)
-    ]
+    return [elapsed(before, after) for before, after in _both(first, second) if _has_clock(after)]
+
+
+def _has_clock(sample: dict[str, float]) -> bool:
+    return all(name in sample for name in CLOCK)
 
 
 def elapsed(before: dict[str, float], after: dict[str, float]) -> float:
     """Return the seconds between two readings of a subtask, by its own clock; 0 where unknown."""
-    if not all(name in sample for name in CLOCK for sample in (before, after)):
+    if not (_has_clock(before) and _has_clock(after)):
         return 0.0
     spent = [after[name] - before[name] for name in CLOCK]
     return 0.0 if min(spent) < 0 else sum(spent) / 1000.0  # one that went back began anew

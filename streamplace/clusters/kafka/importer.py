@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from optim.errors import InvalidInput, Problem
 from optim.plugins import Option
@@ -93,7 +93,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
             ledger.reading(f"no {name}: {what}")
     lists = " and ".join(name for name in (BROKERS, ENDPOINTS) if name in texts)
     name = folder.resolve().name or "kafka"
-    return _cluster(Sources(name, topics, brokers, logs, lists, columns, rates), ledger)
+    return _cluster(name, topics, brokers, logs, lists, ledger, columns=columns, rates=rates)
 
 
 def read_live(admin: KafkaAdmin, ledger: Ledger) -> Cluster:
@@ -108,27 +108,23 @@ def read_live(admin: KafkaAdmin, ledger: Ledger) -> Cluster:
     ledger.reading("rates, CPU and capacities are unknown")
     if not logs.sizes:
         ledger.reading("no broker says what it stores: sizes are unknown, a copy costs 1")
-    sources = Sources("kafka", topics, brokers, logs, admin.address, is_live=True)
-    cluster = _cluster(sources, ledger)
+    cluster = _cluster("kafka", topics, brokers, logs, admin.address, ledger, is_live=True)
     return replace(cluster, id=admin.cluster())
 
 
-class Sources(NamedTuple):
-    """What is known of a cluster; `listed` names what lists brokers, empty for nothing."""
-
-    name: str
-    topics: dict[Key, Partition]
-    brokers: dict[int, Broker]
-    logs: pages.Logs
-    listed: str
-    columns: Collection[str] = ()
-    rates: Mapping[Key, dict[str, float]] = MappingProxyType({})
-    is_live: bool = False
-
-
-def _cluster(sources: Sources, ledger: Ledger) -> Cluster:
-    """Join brokers, partitions and loads."""
-    name, topics, brokers, logs, listed, columns, rates, is_live = sources
+def _cluster(
+    name: str,
+    topics: dict[Key, Partition],
+    brokers: dict[int, Broker],
+    logs: pages.Logs,
+    listed: str,
+    ledger: Ledger,
+    *,
+    columns: Collection[str] = (),
+    rates: Mapping[Key, dict[str, float]] = MappingProxyType({}),
+    is_live: bool = False,
+) -> Cluster:
+    """Join brokers, partitions and loads; `listed` names what lists brokers, empty for nothing."""
     at, of = ("the log directories", "the cluster") if is_live else (LOGS, TOPICS)
     _complete(brokers, topics, logs.brokers, listed, ledger)
     _leave_out_failed(brokers, logs, ledger)

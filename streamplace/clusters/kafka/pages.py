@@ -415,12 +415,7 @@ def read_elected(
     return lists, elected
 
 
-def read_assignment(value: Any, path: str, ledger: Ledger) -> dict[Key, list[int]]:
-    """Read ``{"partitions": [{"topic", "partition", "replicas"}]}``."""
-    return read_elected(value, path, ledger)[0]
-
-
 def read_current(text: str, path: str, ledger: Ledger) -> dict[Key, list[int]]:
     """Read the current assignment out of what ``--generate`` or ``--execute`` print."""
     head, mark, rest = text.partition("urrent partition replica assignment")
-    return read_assignment(_json_in(rest if mark else head, path, ledger), path, ledger)
+    return read_elected(_json_in(rest if mark else head, path, ledger), path, ledger)[0]

@@ -26,7 +26,7 @@ from streamplace.clusters.exchange.sources import beside, read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS, Unreachable
 from streamplace.clusters.kafka.cluster import CLUSTER, Key, some
 from streamplace.clusters.kafka.exporter import ELECTION, ROLLBACK, reassignment
-from streamplace.clusters.kafka.pages import EXPORT, exported, parsed, read_assignment
+from streamplace.clusters.kafka.pages import EXPORT, exported, parsed, read_elected
 from streamplace.clusters.kafka.verify import KafkaVerdict, Planned, throttles, verify_live
 from streamplace.present.numbers import plural
 
@@ -75,7 +75,8 @@ def load_reassignment(name: str) -> Reassignment:
     before: dict[Key, list[int]] = {}
     rollback, election = beside(path, ROLLBACK), beside(path, ELECTION)
     if rollback.exists():
-        before = read_assignment(parsed(read_text(rollback), str(rollback)), str(rollback), ledger)
+        content = parsed(read_text(rollback), str(rollback))
+        before = read_elected(content, str(rollback), ledger)[0]
     led = list(chosen)
     if election.exists():
         content = parsed(read_text(election), str(election))

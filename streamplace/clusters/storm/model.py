@@ -172,27 +172,24 @@ def _needs(topology: Topology, at: _Workers, unknown: list[int]) -> tuple[float,
     the number of executors of which memory, and CPU, are.
     """
     parts = topology.components.values()
-    beyond = (
-        [
-            w.memory - sum(p.memory for p in components)
-            for w, components in at
-            if w.memory is not None
-        ],
-        [
-            w.cpu - sum(p.cpu_request or 0.0 for p in components)
-            for w, components in at
-            if w.cpu is not None
-        ],
-    )
-    # a figure that one worker lacks says nothing of the sum
-    spare, busy = (sum(x) if topology.processes and len(x) == len(at) else 0.0 for x in beyond)
-    default_memory = _MEMORY if any(part.memory for part in parts) else 0.0
-    default_cpu = _CPU if any(part.cpu_request for part in parts) else None
-    memory, cpu = unknown
-    return (
-        spare / memory if spare > 0 < memory else default_memory,
-        busy / cpu if busy > 0 < cpu else default_cpu,
-    )
+    memory = _MEMORY if any(part.memory for part in parts) else 0.0
+    cpu = _CPU if any(part.cpu_request for part in parts) else None
+    if unknown[0] and (spare := _beyond(at, "memory", "memory")) > 0:
+        memory = spare / unknown[0]
+    if unknown[1] and (spare := _beyond(at, "cpu", "cpu_request")) > 0:
+        cpu = spare / unknown[1]
+    return memory, cpu
+
+
+def _beyond(at: _Workers, assigned: str, requested: str) -> float:
+    """Return what all workers are assigned beyond what their known executors request."""
+    spare = 0.0
+    for worker, parts in at:
+        amount = getattr(worker, assigned)
+        if amount is None:  # a figure that one worker lacks says nothing of the sum
+            return 0.0
+        spare += amount - sum(getattr(part, requested) or 0.0 for part in parts)
+    return spare
 
 
 def _system_workers(at: _Workers, on_pages: set[str], missing: int) -> dict[str, list[Worker]]:
@@ -798,6 +795,9 @@ def _constraints(topology: Topology, ledger: Ledger) -> tuple[dict[str, int], se
         ledger.warn(f"{topology.name}: {where}: {name!r} is no component with executors: left out")
         return False
 
+    def leave_out(what: str) -> None:
+        ledger.warn(f"{topology.name}: {what}: left out")
+
     configured = topology.configuration.get(CONSTRAINTS)
     pairs: list[tuple[Any, Any]] = []
     if isinstance(configured, list):
@@ -805,34 +805,34 @@ def _constraints(topology: Topology, ledger: Ledger) -> tuple[dict[str, int], se
             if isinstance(pair, list) and len(pair) > 1:
                 pairs.append((pair[0], pair[1]))
             else:
-                ledger.warn(f"{topology.name}: {CONSTRAINTS}: {pair!r} is no pair: left out")
+                leave_out(f"{CONSTRAINTS}: {pair!r} is no pair")
     elif isinstance(configured, dict):
-        for name, constraints in configured.items():
-            if not is_part(name, CONSTRAINTS):
+        named = {name: entry for name, entry in configured.items() if is_part(name, CONSTRAINTS)}
+        for name, constraints in named.items():
+            if not isinstance(constraints, dict):
+                leave_out(f"{CONSTRAINTS}.{name} is no object")
                 continue
-            for kind, value in (constraints if isinstance(constraints, dict) else {}).items():
+            for kind, value in constraints.items():
                 where = f"{CONSTRAINTS}.{name}.{kind}"
                 if kind == _COUNT:
-                    count = _count(value, where, topology, ledger)
-                    most |= {} if count is None else {name: count}
+                    if (count := _count(value, where, topology, ledger)) is not None:
+                        most[name] = count
                 elif kind == _INCOMPATIBLE and isinstance(value, list | str):
-                    others = [value] if isinstance(value, str) else value
-                    pairs += [(name, other) for other in others]
+                    pairs += product([name], [value] if isinstance(value, str) else value)
                 else:
-                    ledger.warn(f"{topology.name}: {where} is not known to Storm: left out")
-            if not isinstance(constraints, dict):
-                ledger.warn(f"{topology.name}: {CONSTRAINTS}.{name} is no object: left out")
+                    leave_out(f"{where} is not known to Storm")
     elif configured is not None:
-        ledger.warn(f"{topology.name}: {CONSTRAINTS} is neither list nor object: left out")
+        leave_out(f"{CONSTRAINTS} is neither list nor object")
     for one, other in pairs:
         if is_part(one, CONSTRAINTS) and is_part(other, CONSTRAINTS):
             apart.add((min(one, other), max(one, other)))
-    spread = topology.configuration.get(SPREAD)
-    for name in spread if isinstance(spread, list) else ():
+    spread = topology.configuration.get(SPREAD, [])
+    if not isinstance(spread, list):
+        leave_out(f"{SPREAD} is no list")
+        spread = []
+    for name in spread:
         if is_part(name, SPREAD):
             most.setdefault(name, 1)
-    if spread is not None and not isinstance(spread, list):
-        ledger.warn(f"{topology.name}: {SPREAD} is no list: left out")
     return most, apart
 
 
