@@ -29,6 +29,9 @@ from optim.figures.catalogue import FIGURES, Figures
 from optim.format.document import INSTANCE_ADAPTER, published
 from optim.format.plan import PLAN_ADAPTER, PlanDocument
 from optim.referee import Termination
+from streamplace.clusters.flink.verify import FlinkVerdict
+from streamplace.clusters.kafka.verify import KafkaVerdict
+from streamplace.clusters.storm.verify import StormVerdict
 from streamplace.execute.batches import STEPS_ADAPTER
 from streamplace.present.arguments import declare
 from streamplace.present.streams import print_json
@@ -376,74 +379,6 @@ class CaseExplanation(ExplanationDocument):
     case: str = is_("the change of the instance, in the words of the options; empty without one")
 
 
-# --- verify ----------------------------------------------------------------------------------
-
-
-class FlinkDifference(_Document):
-    """Subtasks of a vertex on a task manager whose number is not as planned."""
-
-    job: str = is_("name of the job")
-    vertex: str = is_("title of the vertex")
-    manager: str = is_("id of the task manager")
-    planned: int = is_("number of subtasks planned there")
-    running: int = is_("number of subtasks that run there")
-
-
-class FlinkVerdict(_Document):
-    """Whether Flink's jobs run as planned."""
-
-    holds: bool = is_("whether subtasks run, and all that do are as planned")
-    planned: int = is_("subtasks that have not ended")
-    as_planned: int = is_("those of them that are where the plan has one of their vertex")
-    ended: int = is_("subtasks that have ended")
-    differences: list[FlinkDifference] = is_("where numbers differ")
-    predicted_share: Number = is_("share of input from other task managers, by plan and rates")
-    measured_share: Number = is_("the same as Flink counts it; null where nothing flows")
-
-
-class KafkaDifference(_Document):
-    """A partition that is not as planned."""
-
-    partition: str = is_("TOPIC-NUMBER")
-    what: Literal["replicas", "in sync", "leader", "first of its list", "log dir"] = is_(
-        "what of it"
-    )
-    running: list[int] | int | None = is_("what it is")
-    planned: list[int] | int | None = is_("what is planned")
-
-
-class KafkaVerdict(_Document):
-    """Whether Kafka's partitions are as planned."""
-
-    holds: bool = is_("whether all partitions are as planned")
-    planned: int = is_("number of partitions that the plan has")
-    as_planned: int = is_("those of them that are as planned")
-    differences: list[KafkaDifference] = is_("what differs")
-    throttled: list[str] = is_("whose throttles are set: brokers, a broker, a topic")
-
-
-class StormDifference(_Document):
-    """An executor that is not where it is planned."""
-
-    topology: str = is_("name of the topology")
-    component: str = is_("its component")
-    executor: str = is_("FIRST-LAST, its task ids")
-    planned: str = is_("NODE:PORT; NODE:+1 and so on is any free port of the node")
-    running: str | None = is_("NODE:PORT; null while it does not run")
-
-
-class StormVerdict(_Document):
-    """Whether Storm's executors run as planned."""
-
-    holds: bool = is_("whether all executors run as planned")
-    planned: int = is_("number of executors that the placement has")
-    as_planned: int = is_("those of them that run where they are planned")
-    differences: list[StormDifference] = is_("the others")
-    predicted_share: Number = is_("share of messages that cross between nodes, by the plan")
-    measured_share: Number = is_("the same by the workers' reports; null where it is unknown")
-    share_unknown: str | None = is_("why it is unknown")
-
-
 # --- decide ----------------------------------------------------------------------------------
 
 
@@ -596,7 +531,7 @@ ADAPTERS: dict[str, tuple[TypeAdapter[Any], Literal["validation", "serialization
     "explanation": (TypeAdapter(CaseExplanation | list[CaseExplanation]), "validation"),
     "scale": (TypeAdapter(ScaleDocument | list[ScaleDocument]), "validation"),
     "steps": (STEPS_ADAPTER, "serialization"),
-    "verify": (TypeAdapter(FlinkVerdict | KafkaVerdict | StormVerdict), "validation"),
+    "verify": (TypeAdapter(FlinkVerdict | KafkaVerdict | StormVerdict), "serialization"),
     "decision": (TypeAdapter(DecisionDocument), "validation"),
     "certificate": (TypeAdapter(CertificateDocument), "validation"),
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pydantic.dataclasses
+from pydantic import ConfigDict, Field, computed_field
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.plugins import Option, Plugins
@@ -205,19 +208,22 @@ def with_places(instance: Instance, places: Places) -> Instance:
 # -- whether a cluster runs as planned ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+PRINTED = ConfigDict(extra="forbid", strict=True, json_schema_serialization_defaults_required=True)
+"""Of types that are printed as JSON, and whose schema is published."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, config=PRINTED)
 class Verdict(ABC):
     """Whether a cluster runs as planned."""
 
-    #: How many are planned (subtasks, partitions, executors), and how many of them are so.
-    planned: int
-    as_planned: int
-    differences: tuple[Any, ...]  # Named tuples: what the others are.
+    planned: int = Field(description="number of subtasks, partitions or executors planned")
+    as_planned: int = Field(description="those of them that are as planned")
 
+    @computed_field(description="whether all is as planned")  # type: ignore[prop-decorator]
     @property
     def holds(self) -> bool:
         """Whether all is as planned."""
-        return not self.differences
+        return self.as_planned == self.planned
 
     @abstractmethod
     def lines(self) -> Iterator[str]:
@@ -229,28 +235,17 @@ class Verdict(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as ``--json`` prints it."""
-        fields = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
-        rows = [entry._asdict() for entry in self.differences]
-        return {"holds": self.holds, **fields, "differences": rows}
+        return {"holds": self.holds, **asdict(self)}
 
 
-@dataclass(frozen=True)
-class SharedVerdict(Verdict):
-    """One with a share of what crosses between nodes: by the plan, and as the system counts it.
+def share_lines(predicted: float | None, measured: float | None, far: str) -> Iterator[str]:
+    """Yield what crosses nodes, by the plan and measured, where both are known.
 
-    ``None`` where it is not known, `FAR_BECAUSE` what may be why they are far apart.
+    `far`: what may be why they are far apart.
     """
-
-    predicted_share: float | None = None
-    measured_share: float | None = None
-    FAR_BECAUSE: ClassVar[str] = ""
-
-    def share_lines(self) -> Iterator[str]:
-        """Yield both shares where both are known."""
-        predicted, measured = self.predicted_share, self.measured_share
-        if predicted is not None and measured is not None:
-            remark = f" ({self.FAR_BECAUSE})" if abs(predicted - measured) > FAR else ""
-            yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{remark}"
+    if predicted is not None and measured is not None:
+        remark = f" ({far})" if abs(predicted - measured) > FAR else ""
+        yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{remark}"
 
 
 # -- what crossing nodes costs, links, weights -----------------------------------------------------

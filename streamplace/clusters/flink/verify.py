@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from pydantic import Field, computed_field
+from pydantic.dataclasses import dataclass
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import Ledger, SharedVerdict
+from streamplace.clusters.exchange.declarations import PRINTED, Ledger, Verdict, share_lines
 from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
 from streamplace.clusters.flink.pages import RUNNING
@@ -21,32 +23,37 @@ if TYPE_CHECKING:
     from streamplace.clusters.flink.pages import Job, Subtask, TaskManager, Vertex
 
 _SHOWN = 5
+_FAR = "keys or loads are skewed, or it lags"
 
 
-class Difference(NamedTuple):
-    """Subtasks of a vertex that a task manager should run, and that it runs."""
+@dataclass(frozen=True, config=PRINTED)
+class FlinkDifference:
+    """Subtasks of a vertex on a task manager whose number is not as planned."""
 
-    job: str
-    vertex: str
-    manager: str
-    planned: int
-    running: int
+    job: str = Field(description="name of the job")
+    vertex: str = Field(description="title of the vertex")
+    manager: str = Field(description="id of the task manager")
+    planned: int = Field(description="number of subtasks planned there")
+    running: int = Field(description="number of subtasks that run there")
 
 
-@dataclass(frozen=True)
-class FlinkVerdict(SharedVerdict):
-    """What was found of subtasks, of which those that have ended are not planned.
+@dataclass(frozen=True, config=PRINTED)
+class FlinkVerdict(Verdict):
+    """Whether Flink's jobs run as planned, of subtasks that have not ended."""
 
-    `ended` have finished, failed or been cancelled: where they were is the past. Shares are of what
-    subtasks read; differences are vertices on task managers whose numbers differ.
-    """
+    ended: int = Field(description="subtasks that have ended")
+    differences: tuple[FlinkDifference, ...] = Field(description="where numbers differ")
+    predicted_share: float | None = Field(
+        description="share of input from other task managers, by plan and rates"
+    )
+    measured_share: float | None = Field(
+        description="the same as Flink counts it; null where nothing flows"
+    )
 
-    ended: int = 0
-    FAR_BECAUSE = "keys or loads are skewed, or it lags"
-
+    @computed_field(description="whether subtasks run, and all that do are as planned")  # type: ignore[prop-decorator]
     @property
     def holds(self) -> bool:
-        """Whether subtasks run, and all that do are as the plan has them."""
+        """Whether subtasks run, and all that do are as planned."""
         return bool(self.planned) and not self.differences and self.as_planned == self.planned
 
     def lines(self) -> Iterator[str]:
@@ -55,7 +62,7 @@ class FlinkVerdict(SharedVerdict):
         yield f"{self.as_planned} of {self.planned} subtasks as planned{ended}"
         for d in self.differences:
             yield f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}"
-        yield from self.share_lines()
+        yield from share_lines(self.predicted_share, self.measured_share, _FAR)
 
 
 def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkVerdict:
@@ -66,7 +73,7 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
     owners = _owners(sheet, jobs)
     manager_ids = {m.id for m in managers}
     planned = right = ended = 0
-    differences: list[Difference] = []
+    differences: list[FlinkDifference] = []
     for group in sheet.groups:
         job = owners[group.job]
         for identity in group.vertices:
@@ -78,7 +85,7 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> FlinkV
             planned, ended = planned + vertex.parallelism - num_ended, ended + num_ended
             right += sum((counts & Counter(group.counts)).values())
             differences += _compare(job, vertex, group, counts, num_ended)
-    return FlinkVerdict(planned, right, tuple(differences), *_shares(sheet, owners), ended)
+    return FlinkVerdict(planned, right, ended, tuple(differences), *_shares(sheet, owners))
 
 
 def _place(subtask: Subtask, managers: set[str]) -> str:
@@ -91,12 +98,12 @@ def _place(subtask: Subtask, managers: set[str]) -> str:
 
 def _compare(
     job: Job, vertex: Vertex, group: Group, counts: Counter[str], num_ended: int
-) -> list[Difference]:
+) -> list[FlinkDifference]:
     """Report where numbers differ; of a narrower vertex, which slots it fills is Flink's choice."""
     # one of which subtasks have ended is as a narrower one
     narrow = vertex.parallelism - num_ended < group.parallelism
     return [
-        Difference(job.name, vertex.title, manager, want, counts[manager])
+        FlinkDifference(job.name, vertex.title, manager, want, counts[manager])
         for manager in sorted(group.counts.keys() | counts.keys())
         if counts[manager] > (want := group.counts.get(manager, 0))
         or (counts[manager] < want and not narrow)

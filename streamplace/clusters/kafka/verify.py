@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.plan import PLAN_FORMAT, Plan
-from streamplace.clusters.exchange.declarations import Ledger, Verdict
+from streamplace.clusters.exchange.declarations import PRINTED, Ledger, Verdict
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS
 from streamplace.clusters.kafka.cluster import Key, Partition, some
@@ -35,13 +37,16 @@ class Planned(NamedTuple):
     ordered: bool = False
 
 
-class Difference(NamedTuple):
-    """A partition that is not as planned: which, what of it, and both values."""
+@dataclass(frozen=True, config=PRINTED)
+class KafkaDifference:
+    """A partition that is not as planned."""
 
-    partition: str
-    what: str
-    running: object
-    planned: object
+    partition: str = Field(description="TOPIC-NUMBER")
+    what: Literal["replicas", "in sync", "leader", "first of its list", "log dir"] = Field(
+        description="what of it"
+    )
+    running: list[int] | int | None = Field(description="what it is")
+    planned: list[int] | int | None = Field(description="what is planned")
 
 
 def planned_of(name: str) -> dict[Key, Planned]:
@@ -73,7 +78,7 @@ def _of_plan(plan: Plan) -> dict[Key, Planned]:
     return planned
 
 
-def compare(plan: dict[Key, Planned], running: dict[Key, Partition]) -> list[Difference]:
+def compare(plan: dict[Key, Planned], running: dict[Key, Partition]) -> list[KafkaDifference]:
     """Return what differs of partitions that are planned.
 
     Raises `InvalidInput`: a partition is not described: unknown, as the cluster does not report it.
@@ -89,26 +94,29 @@ def compare(plan: dict[Key, Planned], running: dict[Key, Partition]) -> list[Dif
             brokers = planned.brokers if planned.ordered else sorted(planned.brokers)
             late = sorted(set(brokers) - set(line.isr))
             if brokers != listed:
-                differences.append(Difference(name, "replicas", listed, brokers))
+                differences.append(KafkaDifference(name, "replicas", listed, brokers))
             elif late:
-                differences.append(Difference(name, "in sync", line.isr, brokers))
+                differences.append(KafkaDifference(name, "in sync", line.isr, brokers))
         if line.leader != planned.leader:
-            differences.append(Difference(name, "leader", line.leader, planned.leader))
+            differences.append(KafkaDifference(name, "leader", line.leader, planned.leader))
         # leads now, but the next preferred election would give it to the first
         elif planned.leader not in (None, line.replicas[0]) and sorted(line.replicas) == sorted(
             planned.brokers or line.replicas
         ):
             differences.append(
-                Difference(name, "first of its list", line.replicas[0], planned.leader)
+                KafkaDifference(name, "first of its list", line.replicas[0], planned.leader)
             )
     return differences
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=PRINTED)
 class KafkaVerdict(Verdict):
-    """What was found of partitions; `throttled`: ``brokers``, ``broker 1``, ``topic orders``."""
+    """Whether Kafka's partitions are as planned."""
 
-    throttled: tuple[str, ...] = ()
+    differences: tuple[KafkaDifference, ...] = Field(description="what differs")
+    throttled: tuple[str, ...] = Field(
+        description="whose throttles are set: brokers, a broker, a topic"
+    )
 
     def lines(self) -> Iterator[str]:
         """As `Verdict.lines`."""
@@ -122,7 +130,7 @@ class KafkaVerdict(Verdict):
 
 
 def verdict_of(
-    plan: dict[Key, Planned], differences: list[Difference], throttled: Sequence[str] = ()
+    plan: dict[Key, Planned], differences: list[KafkaDifference], throttled: Sequence[str] = ()
 ) -> KafkaVerdict:
     """Count the partitions that are as planned."""
     right = len(plan) - len({difference.partition for difference in differences})
@@ -140,7 +148,7 @@ def verify_live(
     for key, planned in plan.items():
         stored = logs.sizes.get(key, {})
         differences += [
-            Difference(str(key), "log dir", None, broker)
+            KafkaDifference(str(key), "log dir", None, broker)
             for broker in planned.brokers or ()
             if broker in logs.brokers and broker in running[key].isr and broker not in stored
         ]

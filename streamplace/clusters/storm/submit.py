@@ -21,7 +21,13 @@ from optim.format.document import Fault, parse_json, validate
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.storm.nimbus import PLACEMENT, PREVIOUS, SCHEDULER, name_of
-from streamplace.clusters.storm.verify import Misplaced, Running, StormVerdict, look, misplaced
+from streamplace.clusters.storm.verify import (
+    Running,
+    StormDifference,
+    StormVerdict,
+    look,
+    misplaced,
+)
 from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
@@ -177,7 +183,7 @@ class _Reports:
         """
         topologies = nimbus.cluster().topologies or ()
         busy = {one.name for one in topologies if one.status == "REBALANCING"}
-        rows: list[Misplaced] = []
+        rows: list[StormDifference] = []
         for name, planned, before, *_ in self._checked:
             if name in busy:
                 running = before._replace(up={})

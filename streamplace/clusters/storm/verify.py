@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import SharedVerdict
+from streamplace.clusters.exchange.declarations import PRINTED, Verdict, share_lines
 from streamplace.clusters.storm.nimbus import (
     REPORTERS,
     Crossing,
@@ -26,24 +28,32 @@ if TYPE_CHECKING:
     from streamplace.clusters.storm.submit import Planned, StormPlacement
 
 _SHOWN, _MOST_LINES = 5, 50
+_FAR = "loads have changed, or shuffle follows the placement"
 
 
-class Misplaced(NamedTuple):
-    """An executor that is elsewhere than planned, or not running (``None``)."""
+@dataclass(frozen=True, config=PRINTED)
+class StormDifference:
+    """An executor that is not where it is planned."""
 
-    topology: str
-    component: str
-    executor: str
-    planned: str
-    running: str | None
+    topology: str = Field(description="name of the topology")
+    component: str = Field(description="its component")
+    executor: str = Field(description="FIRST-LAST, its task ids")
+    planned: str = Field(description="NODE:PORT; NODE:+1 and so on is any free port of the node")
+    running: str | None = Field(description="NODE:PORT; null while it does not run")
 
 
-@dataclass(frozen=True)
-class StormVerdict(SharedVerdict):
-    """What was found of executors; shares are of messages, measured by the workers' own reports."""
+@dataclass(frozen=True, config=PRINTED)
+class StormVerdict(Verdict):
+    """Whether Storm's executors run as planned."""
 
-    share_unknown: str | None = None
-    FAR_BECAUSE = "loads have changed, or shuffle follows the placement"
+    differences: tuple[StormDifference, ...] = Field(description="the others")
+    predicted_share: float | None = Field(
+        default=None, description="share of messages that cross between nodes, by the plan"
+    )
+    measured_share: float | None = Field(
+        default=None, description="the same by the workers' reports; null where it is unknown"
+    )
+    share_unknown: str | None = Field(default=None, description="why it is unknown")
 
     def lines(self) -> Iterator[str]:
         """As `Verdict.lines`."""
@@ -53,7 +63,7 @@ class StormVerdict(SharedVerdict):
             yield f"  {d.component} {d.executor} of {d.topology}: {at}, planned {d.planned}"
         if len(self.differences) > _MOST_LINES:
             yield f"  … and {len(self.differences) - _MOST_LINES} more"
-        yield from self.share_lines()
+        yield from share_lines(self.predicted_share, self.measured_share, _FAR)
         if self.measured_share is None and self.share_unknown is not None:
             yield f"remote share is not measured: {self.share_unknown}"
 
@@ -114,7 +124,7 @@ def verify(nimbus: Nimbus, placement: StormPlacement, reports: Path | None = Non
         configuration names, where it is on this machine.
     Raises `InvalidInput`: it is of other topologies.
     """
-    differences: list[Misplaced] = []
+    differences: list[StormDifference] = []
     count = 0
     crossed = total = 0.0
     unknown = None
@@ -154,7 +164,7 @@ def _crossing(
     return crossing(workers, node_of, oldest=oldest_at_report(ages, settings))
 
 
-def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
+def misplaced(name: str, planned: Planned, running: Running) -> list[StormDifference]:
     """Return the executors of a topology that are not where they are planned.
 
     A worker of any free port is the port of the node where most of its executors are and that is
@@ -169,7 +179,7 @@ def misplaced(name: str, planned: Planned, running: Running) -> list[Misplaced]:
         if executor not in running.up or not right:
             at = f"{place}:{port}" if executor in running.up else None
             component = planned.component_of[executor]
-            differences.append(Misplaced(name, component, executor, worker, at))
+            differences.append(StormDifference(name, component, executor, worker, at))
     return differences
 
 
