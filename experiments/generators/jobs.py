@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.generators.kinds import Kind, equal_nodes, fits, job, numbers
+from experiments.generators.kinds import NETWORK, Kind, equal_nodes, fits, job, numbers
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
 from optim.plugins import Option
-from streamplace.clusters.exchange.declarations import COSTS, LINKS
 
 
 def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -52,8 +51,7 @@ PIPELINE = Kind(
         Option("nodes", "int", 20, "number of nodes", minimum=1, maximum=100_000),
         Option("slack", "float", 1.1, "capacity of all nodes over all costs", minimum=0.01),
         Option("capacity", "float", None, "of each node, instead of slack", minimum=1e-6),
-        *LINKS,
-        *COSTS,
+        *NETWORK,
     ),
 )
 
@@ -141,7 +139,6 @@ RANDOM_GRAPHS = Kind(
             choices=("proportional", "noisy", "ranked"),
         ),
         Option("noise", "float", 0.3, "of noisy costs, ±", minimum=0, maximum=0.99),
-        *LINKS,
-        *COSTS,
+        *NETWORK,
     ),
 )  # fmt: skip

@@ -14,7 +14,20 @@ from optim.format.instance import Instance
 from optim.format.tables import Floats, TaskTable
 from optim.kernels.first_fit import packings
 from optim.plugins import Option, read_options
-from streamplace.clusters.exchange.declarations import add_network
+from streamplace.clusters.exchange.declarations import COSTS, add_network
+
+NETWORK = (
+    Option(
+        "link_share", "float", 0.0, "capacity of each node's link over all traffic; 0 for no links",
+        minimum=0.0,
+    ),
+    Option(
+        "direction", "str", "duplex", "of these links; duplex: two a node, out and in",
+        choices=("duplex", "both", "out", "in"),
+    ),
+    *COSTS,
+)  # fmt: skip
+"""Parameters of kinds whose instances may have links."""
 
 
 @dataclass(frozen=True)
@@ -152,10 +165,9 @@ def job(
 ) -> Instance:
     """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s).
 
-    `network` holds the parameters of `streamplace.clusters.exchange.declarations`, where a kind has
-    them.
+    `network` holds the parameters `NETWORK`, where a kind has them.
     """
-    document = {
+    document: dict[str, Any] = {
         "units": {"cpu": "percent of a core", "rate": "MB/s"},
         "resources": ["cpu"],
         "nodes": nodes,
@@ -164,4 +176,18 @@ def job(
         ],
         "streams": [{"from": a, "to": b, "rate": rate} for a, b, rate in streams],
     }
+    if network and network["link_share"]:
+        # a link carries this share of all traffic of the instance
+        capacity = network["link_share"] * sum(rate for _, _, rate in streams)
+        way = network["direction"]
+        document["links"] = [
+            {
+                "id": f"{side}-{node['id']}",
+                "nodes": [node["id"]],
+                "capacity": capacity,
+                "direction": side,
+            }
+            for node in nodes
+            for side in (("out", "in") if way == "duplex" else (way,))
+        ]
     return instance(name, origin, **add_network(document, network or {}))

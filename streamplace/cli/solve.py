@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-    from rich.console import Console
-
     from optim.format.instance import Instance
     from optim.methods.registry import Method
     from optim.referee import Result
@@ -293,11 +291,24 @@ def _solve(
     talk = talk_console(args.quiet)
     # without a method the time is limited to 10 s
     endless = args.method is not None and args.time_limit is None and args.gap is None
-    line = None
+    lines: list[ProgressLine] = []  # of the first method that begins
+
+    def chosen(method: Method, solver: str | None, why: str) -> None:
+        if lines:
+            return
+        on = f" on {solver}" if solver else ""
+        talk.print(f"method {method.name}{on}: {why}")
+        objective = find_objective(method.objective)
+        unit, reference = unit_of(instance, objective.unit), objective.reference_of(instance)
+        lines.append(ProgressLine(objective, unit, reference, hint=LONG_HINT if endless else ""))
+
+    def progress(now: Progress) -> None:
+        for line in lines:
+            line(now)
+
     if not args.quiet:
         talk.print(size_line(instance))
-        line = _Announced(instance, talk, LONG_HINT if endless else "")
-        settings = replace(settings, chosen=line.chosen, progress=line)
+        settings = replace(settings, chosen=chosen, progress=progress)
     announced: list[bool] = []
 
     def compiling(begins: bool) -> None:
@@ -310,37 +321,8 @@ def _solve(
         with watching(compiling):
             return solve_pinned(instance, pinned, args.method, settings)
     finally:
-        if line is not None:
+        for line in lines:
             line.close()
-
-
-class _Announced:
-    """Says which method is the first to begin, and shows its progress."""
-
-    def __init__(self, instance: Instance, talk: Console, hint: str) -> None:
-        self._instance, self._talk, self._hint = instance, talk, hint
-        self._line: ProgressLine | None = None
-
-    def chosen(self, method: Method, solver: str | None, why: str) -> None:
-        """Take the first method that begins."""
-        if self._line is not None:
-            return
-        on = f" on {solver}" if solver else ""
-        self._talk.print(f"method {method.name}{on}: {why}")
-        objective = find_objective(method.objective)
-        unit = unit_of(self._instance, objective.unit)
-        reference = objective.reference_of(self._instance)
-        self._line = ProgressLine(objective, unit, reference, hint=self._hint)
-
-    def __call__(self, progress: Progress) -> None:
-        """Show how far the method is."""
-        if self._line is not None:
-            self._line(progress)
-
-    def close(self) -> None:
-        """End the line."""
-        if self._line is not None:
-            self._line.close()
 
 
 def _aim(args: argparse.Namespace) -> None:

@@ -160,24 +160,11 @@ _STEP, _LONGEST = 0.02, 10.0
 """Seconds between two tries, and until an import is interrupted: it may wait for a dead disk."""
 
 
-class Received:
-    """The signal that came, if one did."""
+class Interrupt:
+    """A handler of signals that raises `KeyboardInterrupt` where nothing is lost by it."""
 
     def __init__(self) -> None:
-        self.signal: int | None = None
-
-    def exit_code(self, code: int) -> int:
-        """Return the exit code of an interrupted run: 128 and the signal, 130 after Ctrl-C."""
-        if code != ExitCode.INTERRUPTED or self.signal is None:
-            return int(code)
-        return 128 + self.signal
-
-
-class _Raised:
-    """A handler that raises `KeyboardInterrupt` where nothing is lost by it."""
-
-    def __init__(self, received: Received | None = None) -> None:
-        self._received = received
+        self.signal: int | None = None  # The one that was raised.
         self._came: float | None = None
 
     def __call__(self, number: int, _: object) -> None:
@@ -189,9 +176,14 @@ class _Raised:
             _thread.start_new_thread(_again, (number,))
             return
         self._came = None
-        if self._received is not None:
-            self._received.signal = number
+        self.signal = number
         raise KeyboardInterrupt(number)
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of an interrupted run: 128 and the signal, 130 after Ctrl-C."""
+        if code != ExitCode.INTERRUPTED or self.signal is None:
+            return int(code)
+        return 128 + self.signal
 
 
 def _not_now() -> bool:
@@ -240,7 +232,7 @@ def interrupts_heard() -> Iterator[None]:
     main = threading.current_thread() is threading.main_thread()
     ours = main and signal.getsignal(signal.SIGINT) is plain
     if ours:
-        signal.signal(signal.SIGINT, _Raised())
+        signal.signal(signal.SIGINT, Interrupt())
     try:
         with _forgotten_sent_again() if main else nullcontext():
             yield
@@ -250,15 +242,14 @@ def interrupts_heard() -> Iterator[None]:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[Received]:
+def stopped_by_signals() -> Iterator[Interrupt]:
     """Raise `KeyboardInterrupt` on SIGTERM and SIGHUP; signals that are ignored stay so."""
-    received = Received()
-    stop: Any = _Raised(received)
+    received = Interrupt()
     before = {}
     for end in _SIGNALS:
         # nohup ignores SIGHUP: then it stays ignored
         if signal.getsignal(end) is signal.SIG_DFL:
-            before[end] = signal.signal(end, stop)
+            before[end] = signal.signal(end, received)
     try:
         yield received
     finally:

@@ -248,7 +248,7 @@ def share_lines(predicted: float | None, measured: float | None, far: str) -> It
         yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{remark}"
 
 
-# -- what crossing nodes costs, links, weights -----------------------------------------------------
+# -- what crossing nodes costs, weights -----------------------------------------------------
 
 COSTS = (
     Option(
@@ -259,42 +259,18 @@ COSTS = (
         "rate_driven", "str", "", "resources that grow with the input, by commas; else the first"
     ),
 )  # fmt: skip
-LINKS = (
-    Option(
-        "link_share", "float", 0.0, "capacity of each node's link over all traffic; 0 for no links",
-        minimum=0.0,
-    ),
-    Option(
-        "direction", "str", "duplex", "of these links; duplex: two a node, out and in",
-        choices=("duplex", "both", "out", "in"),
-    ),
-)  # fmt: skip
 
 
 def add_network(document: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Write crossing costs, what the rate drives, and links into the document of an instance.
+    """Write crossing costs, and what the rate drives, into the document of an instance.
 
-    `options`: those of `COSTS` and `LINKS` that there are; others are not looked at.
+    `options`: those of `COSTS` that there are; others are not looked at.
     """
     first = document.get("resources", ["cpu"])[0]
     if options.get("crossing_cost"):
         document["crossing_cost"] = {first: _costs(options["crossing_cost"])}
     if options.get("rate_driven"):
         document["rate_driven"] = [name.strip() for name in options["rate_driven"].split(",")]
-    if options.get("link_share"):
-        # a link carries this share of all traffic of the instance
-        total = sum(stream["rate"] for stream in document["streams"])
-        way = options["direction"]
-        document["links"] = [
-            {
-                "id": f"{side}-{node['id']}",
-                "nodes": [node["id"]],
-                "capacity": options["link_share"] * total,
-                "direction": side,
-            }
-            for node in document["nodes"]
-            for side in (("out", "in") if way == "duplex" else (way,))
-        ]
     return document
 
 

@@ -316,6 +316,11 @@ class Live:
     #: Folder of the workers' reports, by which executors compute; empty: the one that a topology's
     #: configuration names; ``None``: how much they compute is not asked for.
     reports: str | None = None
+    #: The node of each worker that is not called as its host, by host and port.
+    _node_of: dict[tuple[str, int], str] = field(default_factory=dict, init=False)
+
+    def _node(self, host: str, port: int) -> str:
+        return self._node_of.get((host, port), host)
 
     def read(self, wanted: str) -> tuple[dict[str, pages.Supervisor], list[pages.Topology]]:
         """Return supervisors, and the active topologies or the one with a name or id."""
@@ -328,8 +333,7 @@ class Live:
         for one in chosen:
             # one that is moved meanwhile counts nothing for a part of the time
             self.nimbus.topology(one.id)
-        at: dict[tuple[str, int], str] = {}
-        topologies = [self._topology(one, settings[one.id], counts[one.id], at) for one in chosen]
+        topologies = [self._topology(one, settings[one.id], counts[one.id]) for one in chosen]
         supervisors: dict[str, pages.Supervisor] = {}
         ports = self._shared_ports(topologies)
         hosts = Counter(one.host for one in cluster.supervisors or ())
@@ -402,12 +406,11 @@ class Live:
         return measured
 
     def _topology(
-        self, summary: Any, settings: dict[str, Any], measured: list[tuple[Any, _Counts | None]],
-        at: dict[tuple[str, int], str],
-    ) -> pages.Topology:  # fmt: skip
+        self, summary: Any, settings: dict[str, Any], measured: list[tuple[Any, _Counts | None]]
+    ) -> pages.Topology:
         workers = self.nimbus.workers(summary.id)
         if self.by_supervisor:
-            at.update({(w.host, w.port): w.supervisor_id for w in workers})
+            self._node_of.update({(w.host, w.port): w.supervisor_id for w in workers})
         declared = self.nimbus.components(summary.id)
         inputs = {name: (common.inputs or {}) for name, common in declared.items()}
         parts: dict[str, pages.Component] = {}
@@ -416,12 +419,12 @@ class Live:
             bolt = bool(inputs.get(name)) or name not in declared
             part = parts.get(name) or _component(name, bolt, declared.get(name), settings)
             parts[name] = part
-            part.executors.append(self._executor(executor, counts, at))
+            part.executors.append(self._executor(executor, counts))
             part.count = len(part.executors)
         topology = pages.Topology.model_construct(
             id=summary.id, reported_name=summary.name, status=summary.status,
             workers=as_whole(summary.num_workers), executors=len(measured), spouts=[], bolts=[],
-            path=summary.name, processes=tuple(self._worker(w, at) for w in workers),
+            path=summary.name, processes=tuple(self._worker(w) for w in workers),
             configuration=settings,
         )  # fmt: skip
         topology.uptimeSeconds = as_number(summary.uptime_secs)
@@ -429,13 +432,12 @@ class Live:
         topology.configuration = self.nimbus.configuration() | settings
         self._add_streams(topology, inputs, settings)
         if self.reports is not None:
-            self._share_processors(topology, settings, workers, at)
+            self._share_processors(topology, settings, workers)
         return topology
 
     def _share_processors(
-        self, topology: pages.Topology, settings: dict[str, Any], workers: list[Any],
-        at: dict[tuple[str, int], str],
-    ) -> None:  # fmt: skip
+        self, topology: pages.Topology, settings: dict[str, Any], workers: list[Any]
+    ) -> None:
         folder, why = Path(self.reports) if self.reports else None, ""
         if folder is None:
             folder, why = folder_in(settings)
@@ -449,7 +451,7 @@ class Live:
         for executor in (e for part in topology.components.values() for e in part.executors):
             here = executor.host, executor.port
             ages[here] = max(executor.age or 0.0, ages.get(here, 0.0))
-        of_place = {p: ages.get((at.get(p, p[0]), p[1]), 0.0) for p in places}
+        of_place = {p: ages.get((self._node(*p), p[1]), 0.0) for p in places}
         used, missing = processors(reports, places, oldest_at_report(of_place, settings))
         if missing:
             names = listed([f"{host}:{port}" for host, port in missing], 3)
@@ -458,19 +460,16 @@ class Live:
             self.ledger.check()
         beside = 0.0
         for place, cores in used.items():
-            here = at.get(place, place[0]), place[1]
-            beside += _compute(topology, here, cores)
+            beside += _compute(topology, (self._node(*place), place[1]), cores)
         self.ledger.reading(
             "an executor's CPU is its part of what its worker's threads compute: of bolts by busy "
             "time, and no more than that; what is left is that of spouts"
             + (f", and {beside:.2g} cores of workers without any" if beside > 0.005 else "")
         )
 
-    def _executor(
-        self, entry: Any, counts: _Counts | None, at: dict[tuple[str, int], str]
-    ) -> pages.Executor:
+    def _executor(self, entry: Any, counts: _Counts | None) -> pages.Executor:
         page = {"id": f"[{name_of(entry)}]", "uptimeSeconds": entry.uptime_secs, "port": entry.port}
-        page["host"] = at.get((entry.host, entry.port), entry.host)
+        page["host"] = self._node(entry.host, entry.port)
         executor: pages.Executor = read_page(pages.Executor, page, "executors", self.ledger)
         if counts is None:
             return executor
@@ -577,9 +576,9 @@ class Live:
             supervisor.ports = ports
         return supervisor
 
-    def _worker(self, summary: Any, at: dict[tuple[str, int], str]) -> pages.Worker:
+    def _worker(self, summary: Any) -> pages.Worker:
         page = {
-            "host": at.get((summary.host, summary.port), summary.host), "port": summary.port,
+            "host": self._node(summary.host, summary.port), "port": summary.port,
             "executorsTotal": summary.num_executors, "assignedCpu": summary.assigned_cpu,
             "assignedMemOnHeap": summary.assigned_memonheap,
             "assignedMemOffHeap": summary.assigned_memoffheap,

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind, equal_nodes, job, numbers
+from experiments.generators.kinds import NETWORK, Kind, equal_nodes, job, numbers
 from optim.format.instance import Instance
 from optim.plugins import Option
-from streamplace.clusters.exchange.declarations import COSTS, LINKS
 
 Groups = list[tuple[str, int, float]]
 Streams = list[tuple[str, str, float]]
@@ -68,8 +67,7 @@ _PARAMETERS = (
     Option(
         "input_rate", "float", 1.0, "share of the peak rate; scales costs and traffic", minimum=1e-6
     ),
-    *LINKS,
-    *COSTS,
+    *NETWORK,
 )
 
 TWITTER = Kind(
