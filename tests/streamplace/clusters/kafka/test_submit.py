@@ -207,7 +207,12 @@ def test_a_silence_is_waited_out_and_no_longer(run: Callable[..., Outcome]) -> N
 def test_a_replica_in_no_log_directory_is_no_success(run: Callable[..., Outcome]) -> None:
     kafka = FakeKafka(NOW, failed={"t-3": {4}})
     (found,) = run(kafka, THEN).verdict.differences
-    assert found == ("t-3", "log dir", None, 4)
+    assert (found.partition, found.what, found.running, found.planned) == (
+        "t-3",
+        "log dir",
+        None,
+        4,
+    )
 
 
 BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
