@@ -62,7 +62,6 @@ class SolverCapabilities:
     title: str
     package: str  # Distribution it comes from.
     integer_only: bool = False  # Takes models of bounded integer variables only.
-    warm_start: bool = True  # Takes a full start vector.
     #: Where an answer does not hold, it is asked once more in another way.
     second_attempt: bool = False
 

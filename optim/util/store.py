@@ -199,7 +199,7 @@ class Store:
 
     def _clean(self) -> None:
         """Remove what a process that was killed left half-written."""
-        left = [path for path in self.path.iterdir() if self._is_unfinished(path.name)]
+        left = list(self.path.glob(f".*{UNFINISHED}"))
         for name in self.parts:
             (self.path / name).mkdir(exist_ok=True)
             left += (self.path / name).glob(".*")
@@ -268,11 +268,6 @@ class Store:
     def _no_result(self, reason: str) -> InvalidInput:
         return self.refused(f"is no result folder of a {self.noun} ({reason})")
 
-    def _is_unfinished(self, name: str) -> bool:
-        # earlier versions: .sweep.json.x1y2, .unfinished-0123
-        old = name.startswith((f"{UNFINISHED}-", f".{self.marker}."))
-        return old or (name.startswith(".") and name.endswith(UNFINISHED))
-
 
 def _differences(path: str, stored: Any, wanted: Any) -> Iterator[str]:
     """Give the places where two JSON values differ, down to what is no list or object."""
@@ -303,11 +298,8 @@ def remembered(path: Path, question: Mapping[str, Any], make: Callable[[], Any])
     key = json.dumps(question, sort_keys=True, default=str)
     with contextlib.suppress(OSError, ValueError, KeyError, RecursionError, InvalidInput):
         stored = json.loads(read_bytes(path)) if path.is_file() else None
-        if isinstance(stored, dict):
-            if stored.get("key") == key:  # earlier versions
-                return stored["rows"]
-            if stored.get("question") == key:
-                return stored["answer"]
+        if isinstance(stored, dict) and stored.get("question") == key:
+            return stored["answer"]
     answer = json.loads(json.dumps(make()))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps({"question": key, "answer": answer}))

@@ -1,4 +1,4 @@
-"""Stores: killed, full, taken twice, of another question; and what earlier versions left."""
+"""Stores: killed, full, taken twice, of another question."""
 
 from __future__ import annotations
 
@@ -167,8 +167,6 @@ def test_killed_before_the_first_marker_the_folder_is_taken(tmp_path: Path) -> N
         process = holder(kept.path / "replay.json", WRITING)
         process.kill()
         process.wait()
-    (kept.path / ".replay.json.x1y2").write_text("{")  # of an earlier version
-    (kept.path / ".unfinished-0123").write_text("")
     with kept.writing({"seed": 1}):
         assert list(kept.path.iterdir()) == []
 
@@ -351,8 +349,6 @@ def test_an_answer_is_remembered_for_its_question(tmp_path: Path) -> None:
         assert remembered(path, {"seed": 2}, make)[0] == before + 1
     write_atomic(path, json.dumps({"question": json.dumps({"seed": 3}), "answer": None}))
     assert remembered(path, {"seed": 3}, make) is None
-    write_atomic(path, json.dumps({"key": json.dumps({"seed": 4}), "rows": [4]}))
-    assert remembered(path, {"seed": 4}, make) == [4], "of an earlier version"
 
 
 def test_fingerprints_differ_where_questions_do() -> None:
