@@ -6,7 +6,9 @@ node has one uplink; racks share one beside that.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,17 +162,17 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     background = rng.uniform(0.0, 2 * p["background"], nodes)
     running = _running(p["busy_nodes"])
     operators = [
-        *({"id": o, "topology": q} for q, o, _, _ in _RUNNING),
+        *({"id": o, "topology": q} for q, o, _, _ in _TESTBED["running"]),
         *(
             {"id": o, "topology": "top-k", "group": {"tasks": k}, "cpu_per_tuple": c * p["cost"]}
-            for o, k, c in _TOP_K
+            for o, k, c in _TESTBED["top_k"]
         ),
     ]
     streams = [
-        *({"from": a, "to": b, "rate": rate} for a, b, rate in _RUNNING_STREAMS),
+        *({"from": a, "to": b, "rate": rate} for a, b, rate in _TESTBED["running_streams"]),
         *(
             {"from": a, "to": b, "selectivity": s, "tuple_bytes": size * p["size"]}
-            for a, b, s, size in _TOP_K_STREAMS
+            for a, b, s, size in _TESTBED["top_k_streams"]
         ),
     ]
     origin = (
@@ -185,38 +187,13 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     )  # fmt: skip
 
 
-_RUNNING = (
-    ("word-count", "sentences", 2, 40.0), ("word-count", "split", 4, 160.0),
-    ("word-count", "count", 6, 300.0),
-    ("join", "orders", 2, 40.0), ("join", "payments", 2, 40.0), ("join", "match", 4, 320.0),
-)  # fmt: skip
-"""Running queries: (query, operator, tasks, percent of a core in all)."""
-
-_RUNNING_STREAMS = (
-    ("sentences", "split", 6e6), ("split", "count", 9e6),
-    ("orders", "match", 5e6), ("payments", "match", 5e6),
-)  # fmt: skip
-"""Their streams in bytes/s."""
-
-_TOP_K = (
-    ("requests", 2, 0.10), ("parse", 4, 0.30), ("rolling", 6, 0.60), ("rank", 3, 0.25),
-    ("top", 1, 0.05),
-)  # fmt: skip
-"""Top-K: (operator, tasks, percent of a core for a tuple/s)."""
-
-_TOP_K_STREAMS = (
-    ("requests", "parse", 1.0, 10e3),
-    ("parse", "rolling", 1.0, 4e3),
-    ("rolling", "rank", 0.5, 2e3),
-    ("rank", "top", 0.2, 2e3),
-)
-"""Its streams: (from, to, tuples sent for one received, bytes)."""
+_TESTBED = tomllib.loads(Path(__file__).with_name("testbed.toml").read_text(encoding="utf-8"))
 
 
 def _running(busy: int) -> list[dict[str, Any]]:
     """Word Count in the first slot, Join in the second, dealt out over the busy workers."""
     tasks: list[dict[str, Any]] = []
-    for query, operator, count, cpu in _RUNNING:
+    for query, operator, count, cpu in _TESTBED["running"]:
         for i in range(count):
             node, slot = f"n{len(tasks) % busy}", 0 if query == "word-count" else 1
             place = {"node": node, "slot": slot, "allowed": [node]}

@@ -12,7 +12,8 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,25 +43,9 @@ TIMEFOLD = "STREAMPLACE_TIMEFOLD"
 REPAIR = 2.0  # Seconds that are left for a repair at least.
 TRAFFIC = ("imc_gain", "internode_traffic")
 SOLVERS = ("highs", "cbc", "cp-sat", "scip")
-PUBLISHED = {
-    "top-down": ("imc_gain",), "task-level": ("imc_gain",), "cola": ("imc_gain",),
-    "albic": ("imc_gain",), "flux": ("load_distance",), "scale-in-first": ("load_distance",),
-    "storm-even": TRAFFIC, "storm-offline": ("internode_traffic",),
-    "storm-online": ("internode_traffic",), "gma": ("used_capacity",), "even": ("used_capacity",),
-}  # fmt: skip
-"""Objectives of published heuristics."""
-CHOSEN = (
-    "collocation-q1-cpu75", "collocation-q3-cpu75", "collocation-q6-cpu90",
-    "throughput-q1-profiled", "throughput-q3-tight", "throughput-q6-ample",
-    "throughput-pipeline-8x100", "papers-random_graphs-s0", "papers-figure2", "papers-bargain",
-    "storm-shuffle-slots1", "storm-fields-slots4", "elastic-eoa-10x20-racks0-s0-used_capacity",
-    "elastic-eoa-10x20-racks2-s0-nodes_used", "balance-cluster-20-m10-s0",
-    "balance-cluster-60-m20-s0", "balance-cluster-60-m50-s0", "joint-pairs-20x400-m10-s0",
-    "kafka-rebalance-s1", "kafka-remove-broker-s0", "drain-flink", "drain-q2-node_lost",
-    "drain-scale_in-20-m20-s1", "graphs-community-4x60", "graphs-geometric-4x60",
-    "graphs-sparse_random-20x1000",
-)  # fmt: skip
-"""Cases of every family, that are run where none are named."""
+_PEERS = tomllib.loads(Path(__file__).with_name("peers.toml").read_text(encoding="utf-8"))
+CHOSEN: Sequence[str] = _PEERS["cases"]
+PUBLISHED: Mapping[str, Sequence[str]] = _PEERS["published"]
 OURS, OURS_SHORT = "streamplace", "streamplace, 5 s"
 """`solve` as it chooses: with the same limit as its peers, and with 5 s."""
 

@@ -10,7 +10,9 @@ thousand drawn at random, with an eye on the percentages that the text does stat
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,32 +21,13 @@ from experiments.generators.kinds import NETWORK, Kind, equal_nodes, job, number
 from optim.format.instance import Instance
 from optim.plugins import Option
 
-Groups = list[tuple[str, int, float]]
-Streams = list[tuple[str, str, float]]
-
 _SOURCE = "Chatzistergiou and Viglas, CIKM 2014"
 
-_TRENDS: tuple[Groups, Streams] = (
-    [("spout", 10, 450.0), ("count", 20, 1000.0), ("rank", 30, 1350.0), ("merge", 1, 60.0)],
-    [("spout", "count", 70.0), ("count", "rank", 65.0), ("rank", "merge", 8.0)],
-)
-"""Trending topics: a pipeline; (group, tasks, percent of a core) and (from, to, MB/s)."""
-
-_QUOTES: tuple[Groups, Streams] = (
-    [
-        ("trades", 10, 500.0), ("quotes", 20, 1300.0), ("vwap", 10, 750.0), ("join", 20, 400.0),
-        ("filter", 5, 150.0), ("result", 2, 80.0),
-    ],
-    [
-        ("trades", "vwap", 210.0), ("quotes", "join", 280.0), ("vwap", "join", 170.0),
-        ("join", "filter", 120.0), ("filter", "result", 10.0),
-    ],
-)  # fmt: skip
-"""Bargain detection: two spouts, a windowed average, a join, a filter, a writer."""
+_JOBS = tomllib.loads(Path(__file__).with_name("jobs.toml").read_text(encoding="utf-8"))
 
 
-def _builder(shape: tuple[Groups, Streams]) -> Callable[..., Instance]:
-    groups, streams = shape
+def _builder(shape: str) -> Callable[..., Instance]:
+    groups, streams = _JOBS[shape]["groups"], _JOBS[shape]["streams"]
 
     def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
         """Build the job at an input rate; costs and traffic follow it in proportion."""
@@ -72,12 +55,12 @@ _PARAMETERS = (
 
 TWITTER = Kind(
     "twitter", "Trending topics: spout, count, rank, merge; 143 MB/s", _PARAMETERS,
-    _builder(_TRENDS), f"{_SOURCE}, Figure 6 (costs chosen)", random=False,
+    _builder("twitter"), f"{_SOURCE}, Figure 6 (costs chosen)", random=False,
 )  # fmt: skip
 
 BARGAIN = Kind(
     "bargain", "Bargain detection on stock quotes: six groups, a join; 790 MB/s", _PARAMETERS,
-    _builder(_QUOTES), f"{_SOURCE}, Figure 7 (costs chosen)", random=False,
+    _builder("bargain"), f"{_SOURCE}, Figure 7 (costs chosen)", random=False,
 )  # fmt: skip
 
 
