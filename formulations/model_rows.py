@@ -246,15 +246,27 @@ def add_budgets(
         model.add_rows(budget.name, -np.inf, most, 0, placing.column[counted], values, num_rows=1)
 
 
-def add_in_use(model: LinearModel, placing: Placing, used: Numbers) -> None:
-    """x_ik ≤ y_i: a node that holds a task is in use.
+def add_in_use(
+    model: LinearModel, placing: Placing, used: Numbers, load: Floats, room: Floats
+) -> None:
+    """x_ik ≤ y_i: a node that holds a task is in use; and Σ_k load_kr·x_ik ≤ room_ir·y_i.
 
-    `used`: (N,) column of y of each node; -1 for nodes that are in use anyway.
+    The second is stronger than the first in the relaxation.
+
+    `used`: (N,) column of y of each node.
+    `load`, `room`: (T, R), (N, R); infinite for any.
     """
-    limited = np.flatnonzero(used[placing.node] >= 0)
-    node = placing.node[limited]
-    of = {"task": placing.task[limited], "node": node}
-    add_at_most(model, "in_use", placing.column[limited], used[node], of)
+    of = {"task": placing.task, "node": placing.node}
+    add_at_most(model, "in_use", placing.column, used[placing.node], of)
+    for r in range(load.shape[1]):
+        node, column, value, _ = placing.sums(load[:, r])
+        bound = np.flatnonzero(np.isfinite(room[:, r]))
+        on = np.isin(node, bound) & (value != 0.0)
+        model.add_sum(
+            "capacity_in_use", -np.inf, 0.0, len(used), (node[on], column[on], value[on]),
+            (bound, used[bound], -room[bound, r]),
+            of={"node": np.arange(len(used)), "resource": r},
+        )  # fmt: skip
 
 
 def add_at_most(model: LinearModel, name: str, low: Any, high: Any, of: Mapping[str, Any]) -> None:

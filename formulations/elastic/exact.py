@@ -68,8 +68,6 @@ _CLOSE = 1e-5
 class PatternForm:
     """The pattern form of one problem, solved level by level."""
 
-    name = "patterns"
-
     def __init__(self, problem: EoaProblem, columns: Columns, settings: Settings) -> None:
         self.problem, self.columns, self.settings = problem, columns, settings
         self.large = columns.num > LARGE
@@ -508,7 +506,7 @@ def costs(problem: EoaProblem, columns: Columns, goal: Goal) -> tuple[Floats, fl
     capacity = problem.instance.nodes.capacity[first, 0]
     share = (problem.base[first] + columns.load) / np.where(capacity > 0, capacity, 1.0)
     assert problem.even_mean is not None
-    off = np.where(problem.counted[first], share - problem.even_mean, 0.0)
+    off = np.where(problem.instance.open_nodes[first], share - problem.even_mean, 0.0)
     if goal == "squares":
         return off**2, 0.0
     return np.abs(off) / len(counted_nodes(problem)), 0.0

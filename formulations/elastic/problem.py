@@ -84,7 +84,6 @@ class EoaProblem:
     #: (3, N) traffic a node's own links of a direction may carry beside their background.
     uplink: Floats
     shared: tuple[SharedLink, ...]  # Links of several nodes.
-    counted: Bools  # (N,) nodes over which deviations are counted: those that stay.
 
     @property
     def num_free(self) -> int:
@@ -137,8 +136,8 @@ class EoaProblem:
     @property
     def node_keys(self) -> Floats:
         """(N, 3) what makes nodes of equal room unequal in what is minimised."""
-        nodes = self.instance.nodes
-        return np.column_stack([nodes.capacity[:, 0], nodes.background[:, 0], self.counted])
+        nodes, stays = self.instance.nodes, self.instance.open_nodes
+        return np.column_stack([nodes.capacity[:, 0], nodes.background[:, 0], stays])
 
     @cached_property
     def even_mean(self) -> float | None:
@@ -146,7 +145,7 @@ class EoaProblem:
 
         It is where all nodes that tasks may go to stay and have equal capacity.
         """
-        counted = self.counted
+        counted = self.instance.open_nodes
         capacity = self.instance.nodes.capacity[:, 0]
         reached = self.may.any(axis=0)
         if not counted.any() or (reached & ~counted).any() or (capacity[counted] <= 0).any():
@@ -165,11 +164,10 @@ class EoaProblem:
         return node
 
 
-def eoa_problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
+def eoa_problem(instance: Instance) -> EoaProblem:
     """Put an instance into the terms of the model.
 
     `instance`: tasks go to its staying nodes.
-    `counted`: (N,) as of `EoaProblem`; the staying nodes where it is not given.
     """
     kind, _, target = placing_masks(instance)
     fixed = fixed_nodes(kind, target)
@@ -208,7 +206,6 @@ def eoa_problem(instance: Instance, counted: Bools | None = None) -> EoaProblem:
         inside=np.bincount(fixed[u[same]], rate[same], n).astype(np.float64),
         uplink=_uplinks(instance),
         shared=_shared(instance, fixed),
-        counted=instance.open_nodes if counted is None else counted,
     )
 
 
@@ -371,7 +368,7 @@ def shares(problem: EoaProblem, load: Floats) -> Floats:
 
 def counted_nodes(problem: EoaProblem) -> Ints:
     """Nodes over which deviations are counted: those that stay."""
-    return np.flatnonzero(problem.counted).astype(np.int32)
+    return np.flatnonzero(problem.instance.open_nodes).astype(np.int32)
 
 
 def in_figure(goal: Goal, value: float | None) -> float | None:
@@ -393,7 +390,6 @@ class Settings:
 
     request: Request
     solver: str
-    break_symmetry: bool
 
     @property
     def gap(self) -> float:

@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 
 _HONOURS = HONOURS | LINEAR_ONLY
 
+_OTHERS = {"imc-milp": OTHERS, "eoa-milp": "use gma"}
+"""What to use where a model would be too large."""
 _PLAN_CELLS = 20_000
 """Tasks × nodes up to which any plan is looked for, in at most `_PLAN_NODES` nodes of the tree."""
 _PLAN_NODES = 2000
@@ -137,11 +139,11 @@ class _Solve:
         if not self.exact:  # nodes of equal room may have other slots
             slot_keys = np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
             keys = slot_keys if keys is None else np.column_stack([keys, slot_keys])
-        others = OTHERS if name == "imc-milp" else "use plan-search"
+        others = _OTHERS.get(name, "use plan-search")
         self.allocation = build(
             self.binding, break_symmetry=self.ordered, alike=keys,
             whole_products=self.solver == "cp-sat", products=products,
-            star_rows=name == METHOD.name, drain=drain, method=name, others=others,
+            star_rows=name != IMC_MILP.name, drain=drain, method=name, others=others,
         )  # fmt: skip
         self.slots: SlotRows | None = None
         if not self.exact:

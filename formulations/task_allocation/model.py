@@ -483,7 +483,8 @@ class FigureRows:
                 "used", n, upper=1.0, integer=True, of={"node": np.arange(n)}
             )
             self._used = block.indices
-            add_in_use(model, self.allocation.placing, self._used)
+            load, room = self.instance.tasks.load, placing_room(self.instance)
+            add_in_use(model, self.allocation.placing, self._used, load, room)
             self._completed.append((self._used, lambda placement: placement.used))
         if not by_capacity:
             return Expression(self._used, np.ones(n), 0.0, _unit(n), 1.0)
@@ -584,7 +585,7 @@ class FigureRows:
 
         self._completed.append((columns, values))
         each = np.full(len(counted), unit / len(counted))
-        return Expression(columns[1:], each, 0.0, _unit(self._mean_utilisation()), 0.0)
+        return Expression(columns[1:], each, 0.0, _unit(unit), 0.0)
 
 
 def _unit(size: float) -> float:

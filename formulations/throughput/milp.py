@@ -201,7 +201,7 @@ def build(
             "used", len(may.T), upper=1.0, integer=True, objective=1.0,
             of={"node": np.arange(len(may.T))},
         )  # fmt: skip
-        add_in_use(model, placing, used.indices)
+        add_in_use(model, placing, used.indices, binding.tasks.load, placing_room(binding))
     source, goal, rate = instance.flows.directed()
     sent, received = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
     builder = _Builder(instance, model, column, instance.pairs, sent, received)

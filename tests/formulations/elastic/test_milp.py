@@ -14,8 +14,8 @@ from formulations.column_generation.integer import pattern_model
 from formulations.column_generation.pricing import TableListing
 from formulations.elastic.exact import LevelRows, columns_of, costs, pool_of
 from formulations.elastic.milp import METHOD
-from formulations.elastic.milp import build as build_products
 from formulations.elastic.problem import eoa_problem, value_of
+from formulations.task_allocation.model import build
 from optim import Instance, InvalidInput, Plan, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request
@@ -194,8 +194,9 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int, ruled
     problem = eoa_problem(made)
     columns = columns_of(problem, 100_000)
     assert columns is not None
-    products = build_products(problem, "network", [], 1.0, whole=False, break_symmetry=False)
-    model = products.allocation.model
+    products = build(made, break_symmetry=False, star_rows=True)
+    model = products.model
+    model.set_objective(*products.traffic())
     cost, offset = costs(problem, columns, "network")
     rows = LevelRows(problem, columns, [])
     pool = pool_of(columns, cost)
@@ -208,7 +209,7 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int, ruled
         )
         judged = evaluate_indices(made, node)
         place = node[problem.free].astype(np.int32)
-        vector = products.vector(problem, node)
+        vector = products.vector(node)
         assert (model.violation(vector) <= 1e-6) == judged.feasible, judged.violations
         uses = columns.of_placement(place)
         held = uses is not None
@@ -222,7 +223,8 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int, ruled
         if judged.feasible:
             traffic = judged.internode_traffic
             assert value_of(problem, "network", place) == pytest.approx(traffic, abs=1e-9)
-            assert -model.objective_of(vector) == pytest.approx(traffic, abs=1e-9)
+            inside = made.total_traffic - model.objective_of(vector)
+            assert inside == pytest.approx(traffic, abs=1e-9)
             assert offset - patterns.objective_of(x) == pytest.approx(traffic, abs=1e-9)
             assert evaluate_indices(made, problem.placement(other)).feasible
 
@@ -431,7 +433,7 @@ def test_too_many_sets_take_the_compact_form_or_are_refused(
     assert "products form" in value(two_nodes()).notes
     with pytest.raises(UnsuitableMethod, match="form=products"):
         value(two_nodes(), form="patterns")
-    monkeypatch.setattr("formulations.elastic.milp.MOST_PRODUCTS", 8)
+    monkeypatch.setattr("formulations.task_allocation.model.MOST_PRODUCTS", 8)
     with pytest.raises(UnsuitableMethod, match=r"9 products.*gma"):
         value(two_nodes(), form="products")
 

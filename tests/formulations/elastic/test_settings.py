@@ -22,7 +22,7 @@ def model() -> LinearModel:
 
 
 def settings(solver: str = "highs") -> Settings:
-    return Settings(Request(), solver, True)
+    return Settings(Request(), solver)
 
 
 def test_no_process_is_started_for_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
