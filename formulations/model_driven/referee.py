@@ -7,7 +7,7 @@ serve whatever slots the job uses.
 
 Memory and CPU are those at the plan's input rate, a task's best slots filled first, which is what
 allocations plan with. What shuffle grouping makes of it is predicted apart
-(`predict`) and stands in the utilisations and in the supported rate.
+(`rates_of`) and stands in the utilisations and in the supported rate.
 
 Source: Shukla and Simmhan 2017, sections 3, 7.3 (what binds) and 8.5 (prediction).
 
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +89,8 @@ def evaluate_model_driven(instance: Instance, plan: Plan) -> Evaluation:
 def checked_bundles(instance: Instance, plan: Plan, between: str = "linear") -> Bundles:
     """Count a plan's threads by slot.
 
+    `between`: between measured thread counts: ``linear``, as the referee has it, or the ``nearest``
+        count, which is what the paper's own predictions come to.
     Raises `InvalidInput`: the plan names what does not exist, has no threads, or leaves a thread
         without a slot.
     """
@@ -233,7 +234,8 @@ def _threads_by_node(bundles: Bundles, ids: list[str]) -> dict[str, int]:
 
 
 def _where(instance: Instance, bundles: Bundles, ids: list[str], row: int) -> str:
-    return "{} on {}#{}".format(*_place(instance, bundles, ids, row))
+    operator = instance.operators.ids[int(bundles.operator[row])]
+    return f"{operator} on {ids[int(bundles.node[row])]}#{int(bundles.slot[row])}"
 
 
 def _traffic(instance: Instance, bundles: Bundles) -> dict[str, Any]:
@@ -292,57 +294,3 @@ def remarks(instance: Instance, plan: Plan, evaluation: Evaluation) -> Iterator[
 
 
 THREADS = PlanKind("threads", evaluate_model_driven, remarks)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a mapping does at an input rate."""
-
-    rate: float  # The input rate asked about, tuples/s.
-    #: Greatest input rate at which no slot is sent more than its peak under shuffle grouping.
-    supported_rate: float | None
-    capacity_rate: float | None  # Greatest input rate if every slot were sent what it can take.
-    #: Where the supported rate ends: (operator, machine, slot).
-    bottleneck: tuple[str, str, int] | None
-    slots: dict[str, dict[str, float]]  # ``machine#slot`` to CPU and memory in percent of the slot.
-    #: Machine to CPU and memory in percent of a slot, summed over its slots.
-    nodes: dict[str, dict[str, float]]
-
-
-def predict(
-    instance: Instance, plan: Plan, rate: float | None = None, *, between: str = "linear"
-) -> Prediction:
-    """Predict supported rate, CPU and memory of any placement of threads.
-
-    `instance`, `plan`: the plan carries threads, machines and slots; whatever made it.
-    `rate`: input rate of the CPU and memory figures; the instance's by default.
-    `between`: between measured thread counts: ``linear``, as the referee has it, or the ``nearest``
-        count, which is what the paper's own predictions come to.
-    Raises `InvalidInput`: the plan names what does not exist, or a thread without a slot.
-    """
-    bundles = checked_bundles(instance, plan, between)
-    ids = [node.id for node in plan.nodes]
-    input_rate = instance.input_rate if rate is None else rate
-    served = (
-        bundles.peak if input_rate is None or not bundles.known else bundles.shuffled(input_rate)
-    )
-    cpu, memory = bundles.use(served)
-    cpus, memories = bundles.by_slot(cpu), bundles.by_slot(memory)
-    sums = bundles.by_node(cpu), bundles.by_node(memory)
-    supported, capacity, at = rates_of(bundles)
-    return Prediction(
-        rate=math.nan if input_rate is None else input_rate,
-        supported_rate=supported,
-        capacity_rate=capacity,
-        bottleneck=None if at is None else _place(instance, bundles, ids, at),
-        slots={f"{ids[v]}#{s}": {"cpu": cpus[v, s], "memory": memories[v, s]} for v, s in cpus},
-        nodes={
-            name: {"cpu": float(sums[0][v]), "memory": float(sums[1][v])}
-            for v, name in enumerate(ids)
-        },
-    )
-
-
-def _place(instance: Instance, bundles: Bundles, ids: list[str], row: int) -> tuple[str, str, int]:
-    operator = instance.operators.ids[int(bundles.operator[row])]
-    return operator, ids[int(bundles.node[row])], int(bundles.slot[row])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from formulations.model_driven.referee import predict
+from formulations.model_driven.referee import checked_bundles
 from optim import Instance, InvalidInput, Plan, evaluate
 from tests.formulations.model_driven.model_cases import COMPUTES, WAITS, model_instance, points
 
@@ -64,12 +64,13 @@ def test_use_is_what_shuffle_grouping_sends(chain: Instance) -> None:
     assert found.max_utilisation == pytest.approx(0.47)
 
 
-def test_prediction_at_another_rate(chain: Instance) -> None:
-    found = predict(chain, plan_of(chain, SPREAD), 4)
-    assert found.slots["v1#0"] == pytest.approx({"cpu": 30 * 3.2 / 6, "memory": 30 * 3.2 / 6})
-    assert found.nodes["v2"] == pytest.approx({"cpu": 10 * 0.8 / 2, "memory": 20 * 0.8 / 2})
-    assert found.bottleneck == ("waits", "v1", 0)
-    assert found.rate == 4
+def test_use_at_another_rate(chain: Instance) -> None:
+    found = evaluate(chain.replace(input_rate=4), plan_of(chain, SPREAD))
+    assert found.slot_utilisation is not None
+    assert found.utilisation is not None
+    assert found.slot_utilisation["v1#0"]["cpu"] == pytest.approx(0.3 * 3.2 / 6)
+    assert found.utilisation["v2"]["memory"] == pytest.approx(0.2 / 2 * 0.8 / 2)
+    assert found.bottleneck == "waits on v1#0"
 
 
 def test_traffic_between_machines_and_slots(chain: Instance) -> None:
@@ -117,7 +118,7 @@ def test_threads_that_stand_nowhere(chain: Instance) -> None:
         ("placed", "computes"),
     ]
     with pytest.raises(InvalidInput, match="breaks the rule"):
-        predict(chain, plan)
+        checked_bundles(chain, plan)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_plans_that_name_what_is_not_there(
 def test_a_plan_of_tasks_has_no_prediction(chain: Instance) -> None:
     plan = Plan(instance_name=chain.name, assignment={})
     with pytest.raises(InvalidInput, match="this is no model-driven plan"):
-        predict(chain, plan)
+        checked_bundles(chain, plan)
 
 
 def test_without_an_input_rate_there_is_no_supported_rate(chain: Instance) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from experiments.generators import generate
 from formulations.model_driven.allocate import allocate
-from formulations.model_driven.referee import predict
+from formulations.model_driven.performance_model import rates_of
+from formulations.model_driven.referee import checked_bundles
 from optim import Instance, solve
 from optim.referee import Result
 
@@ -106,11 +107,9 @@ def test_predicted_rates_of_linear_on_five_machines_of_four_slots() -> None:
         result = solve(instance, f"mba+{mapping}", slots=20)
         assert result.plan is not None
         assert result.plan.planned_slots == 20
-        shuffled = predict(instance, result.plan)
-        nearest = predict(instance, result.plan, between="nearest")
-        found[mapping] = [
-            shuffled.supported_rate, shuffled.capacity_rate, nearest.capacity_rate
-        ]  # fmt: skip
+        shuffled, capacity, _ = rates_of(checked_bundles(instance, result.plan))
+        nearest = rates_of(checked_bundles(instance, result.plan, "nearest"))[1]
+        found[mapping] = [shuffled, capacity, nearest]
     # 23 blob threads of 470 reach 10 + 3/10 · 10 = 13 tuples/s and are sent 23/470
     assert found["dsm"] == pytest.approx([13 / (23 / 470), 10 * 13 + 10 * 14, 200])
     assert found["sam"] == pytest.approx([10 / (20 / 470), 280, 280])
@@ -135,11 +134,11 @@ def test_diamond_at_50_prediction_of_the_table_query() -> None:
     assert result.plan is not None
     assert result.plan.threads is not None
     plan = table_by_hand(instance)
-    nearest = predict(instance, plan, between="nearest")
-    assert nearest.capacity_rate == pytest.approx(4 * 5 + 10)
-    linearly = predict(instance, plan)
-    assert linearly.capacity_rate == pytest.approx(4 * 5 + 9.375)
-    assert linearly.supported_rate == pytest.approx(9.375 / (9 / 17))
+    nearest = rates_of(checked_bundles(instance, plan, "nearest"))[1]
+    assert nearest == pytest.approx(4 * 5 + 10)
+    supported, capacity, _ = rates_of(checked_bundles(instance, plan))
+    assert capacity == pytest.approx(4 * 5 + 9.375)
+    assert supported == pytest.approx(9.375 / (9 / 17))
     # by 3 tuples/s a thread 50 tuples/s take 17; the text tells 18
     assert result.plan.threads["table"] == 17
 
@@ -173,7 +172,8 @@ def test_diamond_at_100_sam_and_the_shares_of_shuffle_grouping() -> None:
     assert result.plan is not None
     shares = [100 * k / 160 for k in (60, 60, 40)]
     assert shares == [37.5, 37.5, 25]
-    assert predict(instance, result.plan).supported_rate == pytest.approx(20 / (40 / 160))
+    supported = rates_of(checked_bundles(instance, result.plan))[0]
+    assert supported == pytest.approx(20 / (40 / 160))
 
 
 @pytest.mark.parametrize("shape", ["linear", "diamond", "star"])

@@ -18,8 +18,8 @@ from experiments.modelling import SlotTask, model_task, queueing_trial
 from experiments.studies.lab.flink_bench import RUNS
 from experiments.studies.papers.model_driven.simulation import Machines, Simulation
 from formulations.model_driven.allocate import ALLOCATIONS, Allocation, acquire, allocate, cores_of
-from formulations.model_driven.performance_model import Bundles, performance_models
-from formulations.model_driven.referee import checked_bundles, predict
+from formulations.model_driven.performance_model import Bundles, performance_models, rates_of
+from formulations.model_driven.referee import checked_bundles
 from heuristics.model_driven import Job, map_round_robin, map_slot_aware
 from optim import solve
 from optim.format.instance import Instance
@@ -66,9 +66,10 @@ class Predicted:
     def __init__(self, instance: Instance, plan: Plan) -> None:
         self.bundles: Bundles = checked_bundles(instance, plan, "linear")
         self.instance = instance
-        self.capacity: float = predict(instance, plan).capacity_rate or 0.0
-        self.shuffled: float = predict(instance, plan).supported_rate or 0.0
-        self.nearest: float = predict(instance, plan, between="nearest").capacity_rate or 0.0
+        shuffled, capacity, _ = rates_of(self.bundles)
+        self.capacity, self.shuffled = capacity or 0.0, shuffled or 0.0
+        nearest = rates_of(checked_bundles(instance, plan, "nearest"))[1]
+        self.nearest: float = nearest or 0.0
 
     def use(self, rate: float) -> tuple[Floats, Floats]:
         """(V,) CPU and memory of each machine at a rate, percent of a slot."""
