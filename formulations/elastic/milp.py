@@ -29,7 +29,6 @@ from formulations.elastic.problem import (
 )
 from formulations.task_allocation import milp as linear
 from formulations.task_allocation.common import KNOWN_FORMS, LINEAR_FORMS
-from formulations.task_allocation.model import MOST_PRODUCTS
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.place_rules import at_the_edge
 from optim.methods.reduce import emptied_or_any, lowered

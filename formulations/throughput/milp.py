@@ -14,7 +14,7 @@ costs a sender and a receiver. All else are rows of `formulations.model_rows`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +25,12 @@ from formulations.model_rows import (
     RuleRows,
     add_assignment,
     add_budgets,
-    add_in_use,
     add_inside,
     add_order,
     add_rule_rows,
     check_products,
 )
+from formulations.task_allocation import milp as linear
 from formulations.task_allocation.common import relabelled
 from formulations.throughput.exact import check_moves
 from formulations.throughput.problem import (
@@ -40,7 +40,6 @@ from formulations.throughput.problem import (
     NODES,
     STARTS,
     Places,
-    counted,
     emptied_first,
     finished,
     fullest_last,
@@ -56,7 +55,7 @@ from optim.kernels.place_rules import place_rules, placing_floor, placing_masks,
 from optim.methods.reduce import emptied, may_be_rewritten, without_leaving
 from optim.methods.registry import Method, Outcome
 from optim.referee import Termination
-from optim.rules import broken, budgets, moving_at_most
+from optim.rules import broken, budgets
 from optim.rules.base import Form
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept, solve_linear
@@ -165,7 +164,6 @@ def build(
     measured: bool,
     low: float,
     high: float,
-    counting: str = "",
 ) -> RateModel:
     """Build the model.
 
@@ -173,45 +171,33 @@ def build(
     `measured`: whether what saturates counts: without, any placement that keeps all else is as
         good; with, nothing is where there is no room for it.
     `low`, `high`: between which θ is.
-    `counting`: what is minimised instead of θ: moves, or nodes in use. What saturates is a limit
-        then.
     """
-    rules, places = place_rules(binding), places_of(instance, limits=bool(counting))
+    rules, places = place_rules(binding), places_of(instance)
     kind, _, target = placing_masks(binding)
     may = target[kind]
     if measured:
         may = may & ~places.barred
     model = LinearModel("throughput-milp", sense="min")
     task, node = np.nonzero(may)
-    price = 1.0 * rules.pays(task, node) if counting == MOVES else np.zeros(len(task))
     at = {"task": task, "node": node}
-    x = model.add_variables("x", len(task), upper=1.0, integer=True, objective=price, of=at).indices
+    x = model.add_variables("x", len(task), upper=1.0, integer=True, of=at).indices
     column = np.full(may.shape, -1, dtype=np.int64)
     column[task, node] = x
-    # min θ, or with θ ≤ its upper bound the fewest moves Σ pays·x, or the fewest nodes Σ y
-    weight = 0.0 if counting else 1.0
     theta_block = model.add_variables(
-        "highest_utilisation", 1, lower=low, upper=high, objective=weight
+        "highest_utilisation", 1, lower=low, upper=high, objective=1.0
     )
     highest = int(theta_block.indices[0])
     placing = Placing.by_columns(x, task, node, may.shape)
     add_assignment(model, placing)
-    if counting == NODES:
-        used = model.add_variables(
-            "used", len(may.T), upper=1.0, integer=True, objective=1.0,
-            of={"node": np.arange(len(may.T))},
-        )  # fmt: skip
-        add_in_use(model, placing, used.indices, binding.tasks.load, placing_room(binding))
     source, goal, rate = instance.flows.directed()
     sent, received = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
     builder = _Builder(instance, model, column, instance.pairs, sent, received)
-    theta = None if counting else highest
-    _add_nodes(builder, binding, places, theta, measured=measured)
+    _add_nodes(builder, binding, places, highest, measured=measured)
     if measured:
         for i, inside in enumerate(places.inside):
             link = places.link[len(places.room) + i]
             together = builder.together(inside, "inside", {"place": i}, exact=False)
-            _add_links(builder, {"place": i}, inside, link, together, theta)
+            _add_links(builder, {"place": i}, inside, link, together, highest)
     add_budgets(model, placing, rules, budgets(binding))
     also = np.column_stack([
         places.room, places.link[: len(may.T)], places.barred, places.inside.T,
@@ -223,7 +209,7 @@ def build(
 
 
 def _add_nodes(
-    builder: _Builder, binding: Instance, places: Places, highest: int | None, *, measured: bool
+    builder: _Builder, binding: Instance, places: Places, highest: int, *, measured: bool
 ) -> None:
     """Every node: what binds, what the rate drives, and its links."""
     instance, cost = builder.instance, builder.instance.crossing_cost
@@ -261,7 +247,7 @@ def _add_links(
     inside: Bools,
     room: Floats,
     together: NDArray[Any],
-    highest: int | None,
+    highest: int,
 ) -> None:
     """What leaves some nodes, what enters them, and both together."""
     for (side, out, into), most in zip(_SIDES, room.tolist(), strict=True):
@@ -279,10 +265,10 @@ def _measure(
     each: Floats,
     product: tuple[NDArray[Any], Floats] | None,
     room: float,
-    highest: int | None,
+    highest: int,
 ) -> None:
-    """Bound a need by its room, times θ where that is given; without room there is no need."""
-    if room > 0 and highest is not None:
+    """Bound a need by its room times θ; without room there is no need."""
+    if room > 0:
         # Σ need / room ≤ θ: rows in parts of the room, so that θ is the same for all
         product = None if product is None else (product[0], product[1] / room)
         builder.row(name, of, inside, each / room, product, highest=(highest, 1.0))
@@ -292,6 +278,8 @@ def _measure(
 
 MOST_PRODUCTS = 500_000  # Products, pairs times nodes, beyond which the method refuses.
 OTHERS = "use throughput-exact or throughput-search"
+_ORDERED = {"break_symmetry": True}
+"""Options of `plan-milp`."""
 _SAME = 1e-9
 _NEAR = 2e-6
 """By how much a solver's tolerances may keep its bound from the value of an optimal placement."""
@@ -376,30 +364,12 @@ def _placed(
 
 
 def _fewest(instance: Instance, request: Request) -> Outcome:
-    """Count moves or nodes instead: nothing is fuller than it may be."""
-    objective = str(request.objective)
-    instance, rate_model = _counting(instance, objective)
-    answer, node = _placed(instance, request, rate_model, None)
-    outcome = Outcome(
-        Termination(str(answer.termination)), node, objective=objective, solver=answer.solver,
-        times={"build": answer.build_seconds}, notes=[answer.message] if answer.message else [],
-    )  # fmt: skip
-    if outcome.termination is Termination.INFEASIBLE:
-        return outcome
-    if answer.bound is not None:
-        # counts are whole
-        outcome.bound = max(0.0, float(np.ceil(answer.bound - 1e-4)))
-    if node is not None:
-        outcome.claimed = counted(instance, node, objective)
+    """Count moves or nodes instead, by the model of `plan-milp`, as capacities and links bind."""
+    check_moves(instance, str(request.objective), METHOD.name)
+    outcome = linear.run(METHOD.name, instance, replace(request, options=_ORDERED))
+    if outcome.bound is not None:  # counts are whole
+        outcome.bound = max(0.0, float(np.ceil(outcome.bound - 1e-4)))
     return outcome
-
-
-def _counting(instance: Instance, objective: str) -> tuple[Instance, RateModel]:
-    """Return the model that counts moves or nodes, and the instance that it is of."""
-    check_moves(instance, objective, METHOD.name)
-    if objective == MOVES:  # so that tasks and nodes are distinguished by where tasks are
-        instance = moving_at_most(instance, instance.num_tasks)
-    return instance, build(instance, instance, measured=True, low=0.0, high=1.0, counting=objective)
 
 
 def pose(instance: Instance, request: Request) -> PosedModel:
@@ -407,18 +377,17 @@ def pose(instance: Instance, request: Request) -> PosedModel:
     check_products(METHOD.name, instance, MOST_PRODUCTS, OTHERS)
     if emptied(instance) and may_be_rewritten(instance):
         instance = without_leaving(instance, may_stay=False)
-    objective = request.objective or METHOD.objective
-    if objective in (MOVES, NODES):
-        rate_model, objective_text = _counting(instance, objective)[1], objective
-    else:
-        binding = without_measured(instance)
-        objective_text = "highest utilisation (sustainable_rate is 1 / it)"
-        rate_model = build(binding, instance, measured=True, low=0.0, high=_top(instance))
+    if request.objective in (MOVES, NODES):
+        check_moves(instance, request.objective, METHOD.name)
+        return linear.pose(METHOD.name, instance, replace(request, options=_ORDERED))
+    binding = without_measured(instance)
+    rate_model = build(binding, instance, measured=True, low=0.0, high=_top(instance))
     inside = [
         "&".join(instance.nodes.ids[n] for n in np.flatnonzero(some))
         for some in places_of(instance).inside
     ]
-    return PosedModel(rate_model.model, objective_text, ids={"place": inside})
+    figure = "highest utilisation (sustainable_rate is 1 / it)"
+    return PosedModel(rate_model.model, figure, ids={"place": inside})
 
 
 def _top(instance: Instance) -> float:
