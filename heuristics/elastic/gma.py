@@ -166,8 +166,9 @@ def overloaded(instance: Instance) -> list[str]:
 
 def warm_up() -> None:
     """Compile the kernels, or load them from the cache, on two tasks."""
+    tiny = two_tasks()
     for code in _CODES.values():
-        allocation = Allocation(two_tasks(), code)
+        allocation = Allocation(tiny, code)
         allocation.run_pass()
         allocation.classes()
 
