@@ -275,8 +275,9 @@ PLAIN_ROUNDS = 3  # Rounds of annealing where there are no small models beside i
 #: few placements of a small problem all good ones are met.
 STEPS_A_PLACE = 100
 
-#: Steps for each placement after which a search of few tasks ends: it has met them all.
-STEPS_A_PLACEMENT = 100
+#: Steps without a better placement, for each key group times key groups and nodes, after which a
+#: search ends: of few key groups it does not use all the time that there is.
+IDLE_STEPS = 1_000
 
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
@@ -385,6 +386,7 @@ class _Finding:
         self.size = (balance.num_tasks + self.core.num_products) * balance.num_nodes
         self.places: Bools | None = None
         self.whole = False
+        self.steps_of_best = 0  # Proposals tried when the best placement was found.
         self.result = SearchResult(bound=-0.0 if for_left else collocation_bound(problem))
 
     def go(self, go_on: bool) -> None:
@@ -535,13 +537,12 @@ class _Finding:
         """Use the time that is left: longer annealing and larger models in turn."""
         result, effort, balance = self.result, self.effort, self.core.balance
         arcs, size, number = self.arcs(), 1_500, 0
-        placements = balance.num_tasks * math.log(max(1, balance.num_nodes))  # their logarithm
+        idle = IDLE_STEPS * balance.num_tasks * (balance.num_tasks + balance.num_nodes)
         self.prove()
         while effort.deadline is not None:
             if effort.over or result.closed or result.interrupted or result.infeasible:
                 return
-            enough = math.log(max(1, result.steps)) > placements + math.log(STEPS_A_PLACEMENT)
-            if enough and result.placement is not None:
+            if result.placement is not None and result.steps - self.steps_of_best > idle:
                 return
             number += 1
             if result.relaxed is not None and not self.plain:
@@ -652,6 +653,7 @@ class _Finding:
         value = problem.value(placement, self.for_left)
         if result.placement is None or value > result.value:
             result.placement, result.value = np.asarray(placement, np.int64).copy(), value
+            self.steps_of_best = result.steps
             # a start may use the referee's whole tolerance, which the models do not
             result.bound = max(result.bound, value)
             if self.effort.offer is not None:

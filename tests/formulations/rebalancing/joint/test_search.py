@@ -201,10 +201,11 @@ def test_deadline_and_target_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert joint_search.SLICE <= 100_000  # the clock is looked at several times a second
 
 
-def test_a_search_of_few_tasks_ends_by_itself(repository: Path) -> None:
+@pytest.mark.parametrize("name", ["hand-8-tasks", "flink-drain"])
+def test_a_search_of_few_tasks_ends_by_itself(name: str, repository: Path) -> None:
     """Its bound is not met: the time limit would be all that ends it."""
-    instance = Instance.load(repository / "examples" / "hand-8-tasks.json")
-    result = solve(instance, "joint-search", time_limit=20)
+    instance = Instance.load(repository / "examples" / f"{name}.json")
+    result = solve(instance, "joint-search", time_limit=60)
     assert result.gap is not None and result.gap > 0.1
     assert result.termination is Termination.ITERATION_LIMIT
 
