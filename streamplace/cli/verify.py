@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from streamplace.clusters.exchange.declarations import Verdict
+    from streamplace.clusters.exchange.verdict import Verdict
 
 EXAMPLES = """\
 examples:

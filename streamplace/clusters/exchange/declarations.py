@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pydantic.dataclasses
-from pydantic import ConfigDict, Field, computed_field
 
 from optim.errors import InvalidInput, Problem, raise_any
 from optim.plugins import Option, Plugins
-from optim.referee import check_belongs
 from streamplace.present.numbers import listed, plural
-from streamplace.present.streams import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
 _SHOWN_FIELDS = 8
 _MAX_PROBLEMS = 1000
-FAR = 0.05
-"""Difference of the measured share from the predicted one that is worth a note."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +166,8 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
 
     Raises `InvalidInput`: the plan is for another instance, or leaves tasks out.
     """
+    from optim.referee import check_belongs
+
     check_belongs(instance, plan)
     node = plan.node_indices(instance)
     remedy = "a plan that places every task of this instance"
@@ -203,49 +197,6 @@ def with_places(instance: Instance, places: Places) -> Instance:
             if places.slot is not None and places.slot[t] >= 0:
                 entry["slot"] = int(places.slot[t])
     return Instance.from_dict({**document, "tasks": list(entries.values())})
-
-
-# -- whether a cluster runs as planned ------------------------------------------------------------
-
-
-PRINTED = ConfigDict(extra="forbid", strict=True, json_schema_serialization_defaults_required=True)
-"""Of types that are printed as JSON, and whose schema is published."""
-
-
-@pydantic.dataclasses.dataclass(frozen=True, config=PRINTED)
-class Verdict(ABC):
-    """Whether a cluster runs as planned."""
-
-    planned: int = Field(description="number of subtasks, partitions or executors planned")
-    as_planned: int = Field(description="those of them that are as planned")
-
-    @computed_field(description="whether all is as planned")  # type: ignore[prop-decorator]
-    @property
-    def holds(self) -> bool:
-        """Whether all is as planned."""
-        return self.as_planned == self.planned
-
-    @abstractmethod
-    def lines(self) -> Iterator[str]:
-        """Yield what is reported, a line each."""
-
-    def text(self) -> str:
-        """Return it in lines."""
-        return "".join(f"{printable(line)}\n" for line in self.lines())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        return {"holds": self.holds, **asdict(self)}
-
-
-def share_lines(predicted: float | None, measured: float | None, far: str) -> Iterator[str]:
-    """Yield what crosses nodes, by the plan and measured, where both are known.
-
-    `far`: what may be why they are far apart.
-    """
-    if predicted is not None and measured is not None:
-        remark = f" ({far})" if abs(predicted - measured) > FAR else ""
-        yield f"remote share {measured:.3f} measured, {predicted:.3f} predicted{remark}"
 
 
 # -- what crossing nodes costs, weights -----------------------------------------------------

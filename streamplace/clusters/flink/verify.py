@@ -9,7 +9,8 @@ from pydantic import Field, computed_field
 from pydantic.dataclasses import dataclass
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import PRINTED, Ledger, Verdict, share_lines
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.verdict import PRINTED, Verdict, share_lines
 from streamplace.clusters.flink.exporter import Group, Sheet, check_parallelism
 from streamplace.clusters.flink.model import edges_of, stays_inside
 from streamplace.clusters.flink.pages import RUNNING

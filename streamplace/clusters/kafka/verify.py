@@ -11,8 +11,9 @@ from pydantic.dataclasses import dataclass
 
 from optim.errors import InvalidInput, Problem, problems_in, raise_any
 from optim.format.plan import PLAN_FORMAT, Plan
-from streamplace.clusters.exchange.declarations import PRINTED, Ledger, Verdict
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.exchange.verdict import PRINTED, Verdict
 from streamplace.clusters.kafka.admin import EVERY, RATES, RECEIVERS, SENDERS
 from streamplace.clusters.kafka.cluster import Key, Partition, some
 from streamplace.clusters.kafka.exporter import elections

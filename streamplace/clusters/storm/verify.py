@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declarations import PRINTED, Verdict, share_lines
+from streamplace.clusters.exchange.verdict import PRINTED, Verdict, share_lines
 from streamplace.clusters.storm.nimbus import (
     REPORTERS,
     Crossing,

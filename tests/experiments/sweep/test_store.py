@@ -56,15 +56,15 @@ def test_a_failed_write_leaves_nothing(
 
 def test_torn_files_are_passed_over_and_removed(folder: ResultFolder) -> None:
     write_part(folder.parts, [make_row()])
-    torn = folder.parts / ".unfinished-0123"
+    torn = folder.parts / ".part.x0123.unfinished"
     torn.write_bytes(b"PAR1 half")
     (folder.parts / ".stop-0123").touch()
-    (folder.path / ".unfinished-45").write_bytes(b"")
+    (folder.path / ".sweep.json.x45.unfinished").write_bytes(b"")
     (folder.parts / "stranger.parquet").write_bytes(b"not ours")
     assert len(rows_in(folder)) == 1
     with folder.writing("t"):
         assert not list(folder.parts.glob(".*"))
-        assert not (folder.path / ".unfinished-45").exists()
+        assert not (folder.path / ".sweep.json.x45.unfinished").exists()
     assert (folder.parts / "stranger.parquet").exists()
 
 
@@ -237,6 +237,6 @@ def test_damaged_files_are_set_aside_and_told(
 
 def test_a_first_word_that_was_cut_off_is_none(tmp_path: Path) -> None:
     made = ResultFolder(tmp_path)
-    (tmp_path / ".sweep.json.x1").write_text("{")
+    (tmp_path / ".sweep.json.x1.unfinished").write_text("{")
     with made.writing("t"):
         assert not list(tmp_path.glob(".sweep.json*"))

@@ -237,6 +237,6 @@ def test_one_trace_writes_at_a_time(tmp_path: Path) -> None:
         TraceFolder.create(path)
     first.clean()
     assert names(path) == []
-    (path / ".trace.json.x1y2").write_text("{")  # as a kill leaves it
+    (path / ".trace.json.x1y2.unfinished").write_text("{")  # as a kill leaves it
     TraceFolder.create(path).clean()
     assert names(path) == []

@@ -44,7 +44,6 @@ def test_every_solver_is_here_and_says_what_it_can(solver: str) -> None:
     assert available(solver)
     abilities = capabilities(solver)
     assert abilities.name == solver
-    assert abilities.warm_start
     assert abilities.integer_only == (solver == "cp-sat")
 
 
